@@ -1,0 +1,1 @@
+"""The settings, one small file a choice; installed as ``xmc.conf``."""
