@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tag.overlap import OverlapTagger, label_set
+from xmc.data.corpus import Corpus
+from xmc.errors import SettingError
+from xmc.tag.job import TagJob
+from xmc.tag.run import ShardRecord
+from xmc.tag.runner import LocalRunner, Work, open_runner
+from xmc.tag.shards import Shard
+
+
+class BackwardsRunner:
+    """Gives results in the reverse order, as a runner on several machines may."""
+
+    def run(self, shards: Iterable[Shard], work: Work) -> Iterator[ShardRecord]:
+        return map(work, reversed(list(shards)))
+
+
+def test_local_is_the_one_runner() -> None:
+    assert isinstance(open_runner("local"), LocalRunner)
+    with pytest.raises(SettingError, match="tag.runner=cloud: wanted one of local"):
+        open_runner("cloud")
+
+
+def test_the_local_runner_takes_a_shard_only_when_it_starts_on_it(tmp_path: Path) -> None:
+    docs = tmp_path / "docs.jsonl"
+    docs.write_text("".join(f'{{"id": "d{i}", "text": "ships"}}\n' for i in range(6)))
+    taken: list[int] = []
+
+    def shards() -> Iterator[Shard]:
+        for i, batch in enumerate(Corpus([docs]).batches(2)):
+            taken.append(i)
+            yield Shard(i, batch)
+
+    def work(shard: Shard) -> ShardRecord:
+        assert taken[-1] == shard.index
+        return ShardRecord(shard.index, len(shard.batch), 0, {}, "", 0, "")
+
+    assert [r.index for r in LocalRunner().run(shards(), work)] == [0, 1, 2]
+
+
+def test_the_order_of_results_does_not_matter(tmp_path: Path) -> None:
+    docs = tmp_path / "docs.jsonl"
+    docs.write_text("".join(f'{{"id": "d{i}", "text": "ships {i}"}}\n' for i in range(7)))
+    tagger = OverlapTagger(label_set(("L1", "ships")))
+    for runner in (LocalRunner(), BackwardsRunner()):
+        out = tmp_path / f"{type(runner).__name__}.jsonl"
+        TagJob(tagger, Corpus([docs]), out, shard_size=2, runner=runner).run()
+    outputs = [f.read_bytes() for f in sorted(tmp_path.glob("*Runner.jsonl"))]
+    assert len(outputs) == 2
+    assert outputs[0] == outputs[1]

@@ -1,0 +1,48 @@
+"""``xmc eval``: suggestions against gold labels."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from xmc.commands.arguments import CommandParser
+from xmc.settings import EvaluateSettings
+
+USAGE = "--gold F --pred OUT [--train F] [--labels F] [--filter F] [--report DIR] [--json]"
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Declare the files that the command reads and writes."""
+    parser.file("--gold", required=True, metavar="F", help="documents with their gold labels")
+    parser.file("--pred", required=True, metavar="OUT", help="what `xmc tag` wrote; - is standard input")
+    parser.file("--train", metavar="F", help="training documents: give propensities and label bins")
+    parser.file("--labels", metavar="F", help="the label set, where the format of --gold does not define it")
+    parser.file("--filter", metavar="F", help="(document, label) pairs that are left out, as rows from 0")
+    parser.file(
+        "--report", metavar="DIR", help="writes JSON, Markdown and HTML reports and a row a label there"
+    )
+    parser.add_argument("--json", action="store_true", help="prints JSON instead of tables")
+
+
+def run(args: argparse.Namespace, settings: EvaluateSettings) -> None:
+    """Measure, print, and write the report."""
+    from xmc.evaluate import report
+    from xmc.evaluate.evaluation import EvalSettings
+    from xmc.evaluate.run import evaluate_files
+
+    chosen = EvalSettings(
+        ks=settings.eval.ks,
+        threshold=settings.eval.threshold,
+        propensity_a=settings.propensity.a,
+        propensity_b=settings.propensity.b,
+        resamples=settings.eval.resamples,
+        confidence=settings.eval.confidence,
+        seed=settings.seed,
+    )
+    found = evaluate_files(args.gold, args.pred, args.train, args.labels, args.filter, chosen, settings.read)
+    if args.report is not None:
+        report.write(found, args.report)
+    if args.json:
+        print(json.dumps(report.record(found), indent=1, allow_nan=False))
+    else:
+        print(report.text(found), end="")

@@ -1,0 +1,60 @@
+"""``xmc tag``: suggestions for documents of any number, in shards."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from xmc.commands.arguments import CommandParser
+from xmc.commands.notices import notify
+from xmc.progress import progress
+from xmc.settings import TagSettings
+
+USAGE = "--model MODEL --docs F... -o OUT [--only F] [--except F]"
+FORMATS = (
+    "suggestions: .jsonl, .csv, .tsv (Annif), each also .gz or .zst, .parquet or .npz (score matrix); "
+    "- is JSON lines on standard output, without resuming"
+)
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Declare the files that the command reads and writes."""
+    parser.file("--model", required=True, metavar="MODEL", help="what `xmc index` wrote")
+    parser.files("--docs", required=True, help="documents; - is standard input")
+    parser.file("-o", "--out", required=True, metavar="OUT", help=FORMATS)
+    parser.file("--only", metavar="F", help="labels, or ids one a line: no others are suggested")
+    parser.file("--except", dest="without", metavar="F", help="labels, or ids one a line: never suggested")
+
+
+def run(args: argparse.Namespace, settings: TagSettings) -> None:
+    """Tag the documents and say what was done."""
+    from xmc.data.formats import open_corpus
+    from xmc.data.options import ReadReport
+    from xmc.tag.job import TagJob
+    from xmc.tag.runner import open_runner
+    from xmc.tag.subset import allowed_labels
+    from xmc.tag.suggestions import TagOptions
+    from xmc.tag.tagger import Tagger
+    from xmc.tag.writers import format_of
+
+    format_of(args.out, settings.tag.evidence)  # refuses a suffix before the model is loaded
+    report = ReadReport()
+    corpus = open_corpus(args.docs, settings.read, report)
+    tagger = Tagger.load(args.model, settings.run.device, settings.run.dtype, settings.run.threads)
+    allowed = allowed_labels(tagger.labels, args.only, args.without, settings.read, report)
+    options = TagOptions(settings.top_k, settings.threshold, settings.tag.evidence, allowed)
+    with progress(settings.run.progress, "tagging", "documents", lambda: _count(args.docs, settings)) as done:
+        job = TagJob(
+            tagger, corpus, args.out, options, settings.tag.shard_size, open_runner(settings.tag.runner), done
+        )
+        finished = job.run()
+    notify(report.lines() + finished.lines())
+
+
+def _count(paths: Sequence[str], settings: TagSettings) -> int | None:
+    """The number of documents, for the time left; unknown for standard input, which is read only once."""
+    from xmc.data.formats import open_corpus
+
+    if "-" in paths:
+        return None
+    return sum(len(batch) for batch in open_corpus(paths, settings.read).batches())

@@ -1,0 +1,1 @@
+"""Text files in, `LabelSet` and `Corpus` out; one module per format. Start at `formats`."""

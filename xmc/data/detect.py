@@ -1,0 +1,221 @@
+"""Which format a path has: told by content first, then by suffix, from two tables that list every format."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+from xmc.data import files
+from xmc.data.options import ReadOptions
+from xmc.data.table import has_header
+from xmc.data.text import shorten
+from xmc.errors import InputError
+
+_COMPRESSED = (".gz", ".gzip", ".zst", ".zstd")
+_JSON_SUFFIX = (".jsonl", ".json", ".ndjson")
+_URIS = re.compile(r"\s*(<[^>\s]+>\s*)+")
+_SPARSE = re.compile(r"(\d+(,\d+)*)?( +\d+:\S+)+\s*")
+
+
+class Probe:
+    """A path and the beginning of what it holds; everything is read at most once."""
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self.path, self.options = path, options
+
+    @cached_property
+    def is_dir(self) -> bool:
+        """Whether the path is a folder."""
+        files.check_readable(self.path)
+        return not files.is_stdin(self.path) and self.path.is_dir()
+
+    @cached_property
+    def entries(self) -> list[str]:
+        """Names in a folder, in lower case, of which the first thousand are enough; [] for a file."""
+        if not self.is_dir:
+            return []
+        try:
+            with os.scandir(self.path) as found:
+                return sorted(e.name.lower() for e in itertools.islice(found, 1000))
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
+
+    @cached_property
+    def suffix(self) -> str:
+        """The suffix in lower case, without one that only names a compression."""
+        return _suffix(self.path.name)
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 64 KiB, decompressed; b"" for a folder."""
+        return b"" if self.is_dir else files.head(self.path)
+
+    @cached_property
+    def text(self) -> str:
+        """The beginning as text."""
+        return files.decode_head(self.head, self.path, self.options)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The first lines, without those that are empty."""
+        return [files.strip_end(line) for line in self.text.split("\n") if line.strip()][:20]
+
+    @property
+    def first(self) -> str:
+        """The first line that is not empty, or ""."""
+        return self.lines[0] if self.lines else ""
+
+    @cached_property
+    def json_keys(self) -> frozenset[str]:
+        """Keys that stand in the beginning of a JSON file; none for other files."""
+        if not re.match(r'\s*(\{\s*"|\[\s*\{)', self.text):
+            return frozenset()
+        return frozenset(re.findall(r'"(\w+)"\s*:', "\n".join(self.lines)))
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: its name for people, its module in ``xmc.data`` and what tells it.
+
+    defines_labels: the document files themselves say which labels there are, and so can stand for the
+    vocabulary.
+    """
+
+    name: str
+    module: str
+    told_by: Callable[[Probe], bool]
+    suffixes: tuple[str, ...] = ()
+    defines_labels: bool = False
+
+    def load(self) -> ModuleType:
+        """Import the module that reads it."""
+        return importlib.import_module(f"xmc.data.{self.module}")
+
+
+def _suffix(name: str) -> str:
+    stem, suffix = os.path.splitext(name.lower())
+    return os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix
+
+
+def _is_json(probe: Probe) -> bool:
+    return bool(probe.json_keys)
+
+
+def _is_raw_xmc(probe: Probe) -> bool:
+    return "uid" in probe.json_keys and bool(probe.json_keys & {"title", "content", "target_ind"})
+
+
+def _is_eurlex(probe: Probe) -> bool:
+    folders = {"train", "dev", "test"} & set(probe.entries)
+    has_json = any(_suffix(name) == ".json" for name in probe.entries)
+    return bool(folders) or has_json or "celex_id" in probe.json_keys
+
+
+def _is_eurlex_concepts(probe: Probe) -> bool:
+    nested = re.match(r'\s*\{\s*"[^"]+"\s*:\s*\{', probe.text)
+    return nested is not None and "label" in probe.json_keys and "id" not in probe.json_keys
+
+
+def _is_sparse(probe: Probe) -> bool:
+    header = probe.first.split()
+    if header and re.search(r"split\.txt", probe.path.name, re.IGNORECASE):
+        return all(token.isdigit() for token in header)
+    if all(token.isdigit() for token in header):
+        return len(header) == 3 or (len(header) == 2 and (len(probe.lines) == 1 or ":" in probe.lines[1]))
+    return _SPARSE.fullmatch(probe.first) is not None
+
+
+def _is_pecos(probe: Probe) -> bool:
+    return probe.head.startswith(b"PK\x03\x04") or any(name.endswith(".npz") for name in probe.entries)
+
+
+def _is_skos(probe: Probe) -> bool:
+    return re.search(r"(?mi)^\s*(<\?xml|<rdf:rdf|@prefix|@base|prefix\s+\w*:)", probe.text) is not None
+
+
+def _is_annif_corpus(probe: Probe) -> bool:
+    if any(_suffix(name) == ".txt" for name in probe.entries):
+        return True
+    if "subject_uris" in re.split(r"[,\t]", probe.first.lower()):
+        return True
+    columns = [line.split("\t") for line in probe.lines]
+    return any(len(c) == 2 and _URIS.fullmatch(c[1]) for c in columns)
+
+
+def _is_annif_vocabulary(probe: Probe) -> bool:
+    header = re.split(r"[,\t]", probe.first.lower())
+    named = "uri" in header and any(column.startswith("label_") for column in header)
+    return named or re.match(r"<[^>\s]+>\t", probe.first) is not None
+
+
+def _is_table(probe: Probe) -> bool:
+    if has_header(probe.first):
+        return True
+    return "\t" in probe.first and probe.suffix not in _JSON_SUFFIX
+
+
+_PARQUET = Format("Parquet", "parquet", lambda p: p.head.startswith(b"PAR1"), (".parquet",))
+_PECOS = Format("PECOS X.npz with Y.npz", "pecos", _is_pecos, (".npz",), defines_labels=True)
+_RAW = Format("XMC repository raw text (trn.json)", "xmc_raw", _is_raw_xmc, defines_labels=True)
+_SPARSE_FILE = Format("XMC repository sparse text", "xmc_repo", _is_sparse, defines_labels=True)
+_JSONL = Format("JSON lines", "jsonl", _is_json, _JSON_SUFFIX)
+_TABLE = Format("CSV or TSV", "table", _is_table, (".csv", ".tsv", ".tab"))
+
+DOCUMENT_FORMATS = (
+    _PARQUET,
+    _PECOS,
+    _RAW,
+    Format("EURLEX57K folder of JSON files", "eurlex", _is_eurlex),
+    _JSONL,
+    _SPARSE_FILE,
+    Format("Annif corpus", "annif", _is_annif_corpus),
+    _TABLE,
+)
+LABEL_FORMATS = (
+    _PARQUET,
+    _PECOS,
+    _RAW,
+    Format("EURLEX57K concepts", "eurlex", _is_eurlex_concepts),
+    _JSONL,
+    Format("SKOS (Turtle or RDF/XML)", "skos", _is_skos, (".ttl", ".rdf", ".xml")),
+    _SPARSE_FILE,
+    Format("Annif vocabulary", "annif", _is_annif_vocabulary),
+    _TABLE,
+)
+
+
+def document_format(path: Path, options: ReadOptions) -> Format:
+    """The format of a file or folder of documents; `InputError` where none fits."""
+    return _find(path, options, DOCUMENT_FORMATS, "documents")
+
+
+def label_format(path: Path, options: ReadOptions) -> Format:
+    """The format of a vocabulary; `InputError` where none fits."""
+    return _find(path, options, LABEL_FORMATS, "labels")
+
+
+def _find(path: Path, options: ReadOptions, formats: tuple[Format, ...], what: str) -> Format:
+    probe = Probe(path, options)
+    if not probe.is_dir and not probe.head:
+        return _by_suffix(probe, formats) or _JSONL
+    found = next((f for f in formats if f.told_by(probe)), None) or _by_suffix(probe, formats)
+    if found is None:
+        raise _unknown(probe, formats, what)
+    return found
+
+
+def _by_suffix(probe: Probe, formats: tuple[Format, ...]) -> Format | None:
+    return next((f for f in formats if probe.suffix in f.suffixes and not probe.is_dir), None)
+
+
+def _unknown(probe: Probe, formats: tuple[Format, ...], what: str) -> InputError:
+    held = f"the folder holds {probe.entries[:3]}" if probe.is_dir else f"it begins {shorten(probe.first)!r}"
+    wanted = ", ".join(f.name for f in formats)
+    return InputError(f"{probe.path}: {held}, which is no known format of {what}; wanted one of: {wanted}")

@@ -1,0 +1,87 @@
+"""Parquet, read a block at a time.
+
+Columns are id, text, title, labels for documents; id, text, alt, description, broader, retired for labels;
+others are not read. Ids may be strings or integers; lists are list columns or cells as in CSV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xmc.data import fields
+from xmc.data.files import open_seekable
+from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.records import Document, Label
+from xmc.errors import InputError, place
+
+_BLOCK = 1024
+_LISTS = ("labels", "alt", "broader")
+
+
+def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document]:
+    """Documents of every row; the place is ``file:row``, from 1."""
+    rule = fields.IdRule()
+    for where, record in _records(path, options, fields.DOCUMENT_FIELDS, ("text", "title")):
+        yield rule.check(fields.document(record, where, options))
+
+
+def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:
+    """Labels of every row; the place is ``file:row``, from 1."""
+    for where, record in _records(path, options, fields.LABEL_FIELDS, ("id",)):
+        yield fields.label(record, where, options)
+
+
+def _records(
+    path: Path, options: ReadOptions, wanted: tuple[str, ...], needed: tuple[str, ...]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    with open_seekable(path) as stream:
+        row = 0
+        try:
+            file = pq.ParquetFile(stream)
+            columns = _columns(file.schema_arrow.names, wanted, needed, path)
+            for batch in file.iter_batches(_BLOCK, columns=list(columns)):
+                names = [columns[name] for name in batch.schema.names]
+                decoded = [_values(batch.column(i), name) for i, name in enumerate(names)]
+                for values in zip(*decoded, strict=True):
+                    row += 1
+                    yield (
+                        place(path, row),
+                        _record(dict(zip(names, values, strict=True)), place(path, row), options),
+                    )
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{path}: damaged Parquet file after row {row}: {reason}") from None
+
+
+def _columns(
+    found: list[str], wanted: tuple[str, ...], needed: tuple[str, ...], path: Path
+) -> dict[str, str]:
+    """Column name in the file of every field that is there."""
+    columns = {name: name.lower() for name in found if name.lower() in wanted}
+    if not set(needed) & set(columns.values()):
+        raise InputError(
+            f"{path}: the columns are {', '.join(found)}; one named {' or '.join(needed)} was wanted"
+        )
+    return columns
+
+
+def _values(column: pa.Array, name: str) -> list[Any]:
+    """Python values; integers as ids are exact, and so become strings without being asked."""
+    kind = column.type
+    if name == "id" and pa.types.is_integer(kind):
+        column = column.cast(pa.string())
+    elif name in _LISTS and pa.types.is_nested(kind) and pa.types.is_integer(kind.value_type):
+        column = column.cast(pa.list_(pa.string()))
+    return list(column.to_pylist())
+
+
+def _record(record: dict[str, Any], where: str, options: ReadOptions) -> dict[str, Any]:
+    for name in _LISTS:
+        if isinstance(record.get(name), str):
+            record[name] = fields.split_cell(record[name], name, where, options)
+    return record

@@ -1,0 +1,73 @@
+"""What format modules hand over: documents, labels and batches of documents, as the file has them.
+
+A format module only parses. Cleaning of control characters, counting of empty texts, merging of repeated
+gold labels, numbering of documents without an id and the checks for duplicates happen once, behind it
+(`corpus.Corpus` and `labels.LabelSet.from_records`).
+
+A document format is a module of ``xmc.data`` with one of
+
+    read_documents(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document]
+    read_batches(path: Path, size: int, options: ReadOptions, report: ReadReport) -> Iterator[DocumentBatch]
+
+(the second for documents that are rows of given sparse features, every batch of at most ``size``), a label
+format one with
+
+    read_labels(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Label]
+
+`detect` holds the tables of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+
+class Document(NamedTuple):
+    """One text document.
+
+    id: "" where the file gives its documents no ids; the corpus then numbers them from 1.
+    labels: gold label ids; None where the file has no gold labels, [] for a document without any.
+    place: ``file:line``, for messages.
+    """
+
+    id: str
+    text: str
+    labels: list[str] | None
+    place: str
+
+
+class Label(NamedTuple):
+    """One label of a vocabulary: its text, other names, description and the ids of broader labels."""
+
+    id: str
+    text: str
+    alt: tuple[str, ...] = ()
+    description: str = ""
+    broader: tuple[str, ...] = ()
+    retired: bool = False
+    place: str = ""
+
+
+@dataclass
+class DocumentBatch:
+    """Some documents of a corpus, all fields parallel.
+
+    ids: "" in a format module's batch stands for "no id", as in `Document`.
+    texts: None for documents that are rows of given sparse features.
+    features: (n_docs, n_features) float32, or None for text documents.
+    labels: gold label ids of each document; None where the format or file has none.
+    places: ``file:line`` of each document.
+    """
+
+    ids: list[str]
+    texts: list[str] | None
+    features: csr_matrix | None
+    labels: list[list[str]] | None
+    places: list[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)

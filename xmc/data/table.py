@@ -1,0 +1,168 @@
+r"""CSV and TSV. With a header, columns are named: id, text, title, labels for documents; id, text, alt,
+description, broader, retired for labels; others are not read. Without one a TSV is id TAB text.
+
+A cell of several ids or names is a JSON list, or has ``|`` between them. CSV follows RFC 4180 (fields in
+quotes may hold separators, quotes and line ends), with commas or semicolons. A TSV record is one line; a
+field in quotes that holds a tab, a comma or a quote is unquoted, as spreadsheets and Python's csv write it,
+and all other quotes are text.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from xmc.data import fields
+from xmc.data.files import MAX_LINE, raw_lines, strip_end
+from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.records import Document, Label
+from xmc.data.text import shorten
+from xmc.errors import InputError, place
+
+_KNOWN = frozenset(fields.DOCUMENT_FIELDS + fields.LABEL_FIELDS)
+_LISTS = ("labels", "alt", "broader")
+_HEADERLESS = ["id", "text"]
+_QUOTED = re.compile(r'"([^"]*(?:""[^"]*)*)"(?=\t|\Z)')
+# What makes a writer put a field in quotes; quotes around anything else are text.
+_NEEDS_QUOTES = re.compile(r'[\t,"\r]')
+
+
+def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document]:
+    """Documents with the columns id, text, title, labels, of which text or title must be there."""
+    rule = fields.IdRule()
+    for where, record in _records(path, options, ("text", "title")):
+        yield rule.check(fields.document(record, where, options))
+
+
+def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:
+    """Labels with the columns id, text, alt, description, broader, retired, of which id must be there."""
+    for where, record in _records(path, options, ("id",)):
+        yield fields.label(record, where, options)
+
+
+def has_header(line: str) -> bool:
+    """Whether a first line names columns: two known names, or one that begins it."""
+    return _names_columns(_column_names(line.split(sniff_separator(line))))
+
+
+def sniff_separator(line: str) -> str:
+    """Tab, comma or semicolon, under which a first line has most known names."""
+    found = [s for s in "\t,;" if s in line] or [","]
+    return max(found, key=lambda s: len(_KNOWN & set(_column_names(line.split(s)))))
+
+
+def _column_names(cells: list[str]) -> list[str]:
+    return [cell.strip().strip('"').strip().lower() for cell in cells]
+
+
+def _names_columns(names: list[str]) -> bool:
+    return len(_KNOWN & set(names)) >= 2 or names[0] in ("id", "text")
+
+
+def _records(
+    path: Path, options: ReadOptions, needed: tuple[str, ...]
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Place and named cells of every row that is not blank."""
+    separator, rows = _rows(path, options)
+    number, first = next(rows, (0, []))
+    names = _column_names(first)
+    if first and _names_columns(names):
+        _check_names(names, needed, place(path, number))
+    elif first:
+        if separator != "\t":
+            raise InputError(
+                f"{place(path, number)}: no header: found {shorten(str(first))}; a first line naming "
+                f"the columns was wanted, such as id{separator}text"
+            )
+        names, rows = _HEADERLESS, iter(chain([(number, first)], rows))
+    for number, row in rows:
+        where = place(path, number)
+        if len(row) != len(names):
+            raise InputError(f"{where}: {_mismatch(row, names)}")
+        yield (
+            where,
+            {
+                name: fields.split_cell(cell, name, where, options) if name in _LISTS else cell
+                for name, cell in zip(names, row, strict=True)
+                if name in _KNOWN
+            },
+        )
+
+
+def _check_names(names: list[str], needed: tuple[str, ...], where: str) -> None:
+    if not set(needed) & set(names):
+        raise InputError(
+            f"{where}: the columns are {', '.join(names)}; one named {' or '.join(needed)} was wanted"
+        )
+    twice = [name for name in _KNOWN if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{where}: two columns are named {twice[0]}; one was wanted")
+
+
+def _mismatch(row: list[str], names: list[str]) -> str:
+    found = f"{len(row)} column{'s' if len(row) != 1 else ''}"
+    if row[-1].count('"') % 2 and len(row) < len(names):
+        wanted = f"{len(names)} were wanted, on one line (a record of CSV may have several)"
+        return f"{found}, and a quote that stays open; {wanted}"
+    if names is _HEADERLESS:
+        return f"{found}; id TAB text was wanted (or a first line that names columns, such as id, text, alt)"
+    return f"{found}; the first line names {len(names)}: {', '.join(names)}"
+
+
+def _rows(path: Path, options: ReadOptions) -> tuple[str, Iterator[tuple[int, list[str]]]]:
+    """The separator, and line number and cells of every row that is not blank."""
+    lines = raw_lines(path, options)
+    first = next(((n, line) for n, line in lines if line.strip(" \r\n")), (1, ""))
+    separator = sniff_separator(strip_end(first[1]))
+    lines = chain([first], lines)
+    return separator, _tsv_rows(lines) if separator == "\t" else _csv_rows(path, lines, separator)
+
+
+def _tsv_rows(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    """Cells of every line; where all cells of the first are in quotes, the file quotes every cell."""
+    quoted = None
+    for number, line in lines:
+        line = strip_end(line)
+        if not line.strip(" "):
+            continue
+        if quoted is None:
+            quoted = all(_QUOTED.fullmatch(cell) for cell in line.split("\t"))
+        yield number, split_tsv(line, quoted)
+
+
+def split_tsv(line: str, quoted: bool = False) -> list[str]:
+    """The cells of a line; quotes come off a cell that needed them, or off every one if ``quoted``."""
+    if '"' not in line:
+        return line.split("\t")
+    cells, at = [], 0
+    while at <= len(line):
+        match = _QUOTED.match(line, at)
+        if match and (quoted or _NEEDS_QUOTES.search(match[1])):
+            cells.append(match[1].replace('""', '"'))
+            at = match.end() + 1
+        else:
+            end = line.find("\t", at)
+            end = len(line) if end < 0 else end
+            cells.append(line[at:end])
+            at = end + 1
+    return cells
+
+
+def _csv_rows(
+    path: Path, lines: Iterator[tuple[int, str]], separator: str
+) -> Iterator[tuple[int, list[str]]]:
+    first, line = next(lines)
+    # The limit is the process's, and its default of 128 KiB is less than a long document.
+    csv.field_size_limit(MAX_LINE)
+    reader = csv.reader(chain([line], (line for _, line in lines)), delimiter=separator, strict=True)
+    number = first
+    try:
+        for row in reader:
+            if row:
+                yield number, row
+            number = first + reader.line_num
+    except csv.Error as error:
+        raise InputError(f"{place(path, number)}: not CSV: {error}, in the record that begins here") from None

@@ -1,0 +1,266 @@
+"""The dense tower: any Hugging Face encoder over token windows, mean-pooled, unit length.
+
+A text of any length is used to its end: it is cut into windows (``xmc.encoders.windows``), each window is
+encoded, and the document's vector is the mean of its unit window vectors weighted by tokens, normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xmc.encoders import pretrained
+from xmc.encoders.windows import Windows, WindowVectors, batches, cut, lay, pool, tokenise
+from xmc.encoders.writer import VectorWriter
+from xmc.errors import InputError, ResourceError, SettingError, some
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from torch import nn
+
+    from xmc.encoders.forward import Forward
+
+MAX_LENGTH = 256  # tokens of a window, special ones included
+SMALLEST = 256  # tokens: batches of a short list are cut down to this, so that all threads get some
+
+
+class DenseTower:
+    """Texts to unit vectors. Made with :meth:`load`; see :meth:`encode` for what is guaranteed."""
+
+    def __init__(
+        self, folder: Path, name: str, max_length: int | None, device: str, dtype: str, threads: int
+    ):
+        self.name, self.device, self.dtype, self.threads = name, device, dtype, threads
+        self._folder = folder
+        self._tokenizer: Tokenizer = pretrained.load_tokenizer(folder)
+        self.pooling = pretrained.pooling(folder)
+        prefix, suffix = pretrained.special_tokens(self._tokenizer)
+        self._prefix, self._suffix = np.array(prefix, np.int64), np.array(suffix, np.int64)
+        model = pretrained.load_model(folder)
+        self.max_length = _length(folder, max_length, pretrained.longest(folder, model.config))
+        pretrained.same_vocabulary(folder, self._tokenizer, model)
+        self._forward = self._start(model)
+        self.dim = self._probe()
+
+    @classmethod
+    def load(
+        cls,
+        name_or_path: str = "default",
+        max_length: int | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        threads: int | None = None,
+    ) -> DenseTower:
+        """Loads an encoder.
+
+        Args:
+            name_or_path: a model folder, a hub name, or ``default`` (all-MiniLM-L6-v2).
+            max_length: tokens of a window, special ones included; None: 256, or less if the model takes less.
+            device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:1``.
+            dtype: ``auto`` (bf16 where the device computes with it, else fp32), ``fp32``, ``bf16``, ``fp16``.
+            threads: CPU threads of :meth:`encode`; None: as many as torch uses.
+
+        Raises:
+            InputError: no model there, not an encoder, no tokenizer.
+            SettingError: a length, device or dtype that is not possible.
+            ResourceError: no network, no such device.
+        """
+        import torch
+
+        folder, device = pretrained.find(name_or_path), _device(device)
+        name = pretrained.read_json(folder, pretrained.SETTINGS).get("name") or _name(name_or_path)
+        return cls(
+            folder, name, max_length, device, _dtype(dtype, device), threads or torch.get_num_threads()
+        )
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the weights: of the one file, or of the files' digests where there are several."""
+        return pretrained.sha256(pretrained.weights(self._folder))
+
+    def save(self, directory: Path) -> None:
+        """Writes weights (safetensors: byte for byte), config, tokenizer, pooling; :meth:`load` reads it."""
+        settings = {"name": self.name, "pooling": self.pooling, "max_length": self.max_length}
+        pretrained.keep(self._folder, Path(directory), self._tokenizer, settings)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        progress: Callable[[int], None] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> WindowVectors:
+        """Vectors of the texts, in their order.
+
+        The same list gives the same bytes again under the same device and dtype, with any number of threads:
+        each batch follows from the list and is computed by one thread. In another list a text's vector
+        differs by rounding only, since how its windows are cut and padded depends on the text alone.
+
+        Args:
+            texts: any strings; those without tokens get a zero vector and no window.
+            progress: called with the number of texts done since the last call.
+            names: what to call the texts in a message; None: their positions.
+
+        Raises:
+            InputError: the model gives NaN or infinity for a text, also in fp32.
+        """
+        ids, counts = tokenise(self._tokenizer, texts)
+        windows = cut(ids, counts, self.max_length - self._n_special)
+        report = _Progress(windows, progress)
+        vectors = np.zeros((len(windows.lengths), self.dim), np.float32)
+        for rows, found in self._vectors(windows):
+            vectors[rows] = found if np.isfinite(found).all() else self._again(windows, rows, names)
+            report.done(rows)
+        return WindowVectors(pool(vectors, windows), vectors.astype(np.float16), windows.indptr)
+
+    def encode_to(
+        self,
+        directory: Path,
+        shards: Iterable[Sequence[str]],
+        progress: Callable[[int], None] | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        """Vectors of any number of texts into a directory (``xmc.encoders.writer``), a shard at a time."""
+        with VectorWriter(Path(directory), self.dim, dtype) as writer:
+            for texts in shards:
+                writer.append(self.encode(texts, progress))
+
+    @property
+    def _n_special(self) -> int:
+        return len(self._prefix) + len(self._suffix)
+
+    def _vectors(self, windows: Windows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Batches of window rows with their vectors, computed in parallel, each by one thread."""
+        import torch
+
+        widths = self._forward.widths(windows.lengths + self._n_special)
+        budget = self._forward.budget
+        if self.device == "cpu":
+            budget = int(np.clip(widths.sum() // 8, SMALLEST, budget))
+        # Threads that each take a batch do without the barriers inside every operation that threads which
+        # share a batch would need, and the result does not depend on how many there are. torch counts threads
+        # for each calling thread; only the number for threads yet to come is global, and is put back.
+        before = torch.get_num_threads()
+        with ThreadPoolExecutor(self._n_workers, initializer=torch.set_num_threads, initargs=(1,)) as workers:
+            try:
+                rows = list(batches(widths, budget, self._forward.mixed))
+                yield from zip(rows, workers.map(lambda r: self._compute(windows, r), rows), strict=True)
+            finally:
+                torch.set_num_threads(before)
+
+    @property
+    def _n_workers(self) -> int:
+        # On a GPU the second one prepares a batch while the first waits for its result.
+        return self.threads if self.device == "cpu" else 2
+
+    def _compute(self, windows: Windows, rows: np.ndarray, forward: Forward | None = None) -> np.ndarray:
+        ids = lay(windows, rows, self._prefix, self._suffix)
+        return (forward or self._forward)(ids, windows.lengths[rows] + self._n_special)
+
+    def _again(self, windows: Windows, rows: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+        """The vectors of a batch that came out with NaN or infinity, in fp32."""
+        vectors = self._compute(windows, rows, self._exact)
+        bad = ~np.isfinite(vectors).all(axis=1)
+        if bad.any():
+            texts = np.unique(windows.owner[rows[bad]])
+            named = some([names[i] if names is not None else str(i) for i in texts])
+            raise InputError(f"encoder {self.name}: NaN or infinity for text {named}, also in fp32")
+        return vectors
+
+    @cached_property
+    def _exact(self) -> Forward:
+        """The ``transformers`` model in fp32, read only when a batch needs it."""
+        from xmc.encoders.forward import PaddedForward
+
+        return PaddedForward(pretrained.load_model(self._folder), self.pooling, self.device, "fp32")
+
+    def _start(self, model: nn.Module) -> Forward:
+        from xmc.encoders import bert
+        from xmc.encoders.forward import PaddedForward
+
+        if self.device == "cpu" and bert.fits(model):
+            return bert.PackedBert(model, self.pooling, self.dtype)
+        return PaddedForward(model, self.pooling, self.device, self.dtype)
+
+    def _probe(self) -> int:
+        """The width of the model's vectors, found by encoding a letter: what cannot is no text encoder."""
+        try:
+            ids, counts = tokenise(self._tokenizer, ["a"])
+            return self._compute(cut(ids, counts, self.max_length), np.array([0])).shape[1]
+        except Exception as e:  # whatever a model that wants pictures or sound raises
+            raise InputError(
+                f"encoder {self.name}: not a text encoder ({type(e).__name__}: {e})"[:300]
+            ) from e
+
+
+class _Progress:
+    """Counts windows down and reports texts as their last window is done."""
+
+    def __init__(self, windows: Windows, report: Callable[[int], None] | None):
+        self._left, self._owner, self._report = np.diff(windows.indptr), windows.owner, report
+        self._say(int((self._left == 0).sum()))
+
+    def done(self, rows: np.ndarray) -> None:
+        texts, n = np.unique(self._owner[rows], return_counts=True)
+        self._left[texts] -= n
+        self._say(int((self._left[texts] == 0).sum()))
+
+    def _say(self, n: int) -> None:
+        if self._report and n:
+            self._report(n)
+
+
+def _name(name_or_path: str) -> str:
+    if name_or_path in pretrained.DEFAULT_NAMES:
+        return pretrained.DEFAULT
+    path = Path(name_or_path).expanduser()
+    return path.resolve().name if path.is_dir() else name_or_path
+
+
+def _length(folder: Path, wanted: int | None, limit: int) -> int:
+    if wanted is None:
+        kept = pretrained.read_json(folder, pretrained.SETTINGS).get("max_length")
+        return int(kept or min(MAX_LENGTH, limit))
+    if not 8 <= wanted <= limit:
+        raise SettingError(
+            f"encoder.max_length={wanted}: wanted 8 to {limit} tokens, what {folder.name} takes"
+        )
+    return wanted
+
+
+def _device(device: str) -> str:
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = device.partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
+        raise SettingError(f"device={device}: wanted auto, cpu, cuda or cuda:N")
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise ResourceError(
+            f"device={device}: torch finds {torch.cuda.device_count()} CUDA devices; use device=cpu"
+        )
+    return device
+
+
+def _dtype(dtype: str, device: str) -> str:
+    import torch
+
+    if dtype == "auto":
+        fast = torch.cuda.is_bf16_supported() if device != "cpu" else _cpu_has_bf16()
+        return "bf16" if fast else "fp32"
+    if dtype not in ("fp32", "bf16", "fp16"):
+        raise SettingError(f"dtype={dtype}: wanted auto, fp32, bf16 or fp16")
+    return dtype
+
+
+def _cpu_has_bf16() -> bool:
+    """Whether the CPU multiplies bf16 matrices in hardware (AMX or AVX512-BF16)."""
+    import torch
+
+    names = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return any(bool(getattr(torch.cpu, name, bool)()) for name in names)

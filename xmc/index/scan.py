@@ -1,0 +1,173 @@
+"""Exact search: a coarse matrix product finds who can be among the best, the kernel says who is.
+
+The coarse scores come in bf16 where the processor multiplies it faster. All rows above a threshold that no
+row of the true top k can miss (:mod:`xmc.index.bounds`) are scored by the fixed-order kernel, and the best k
+of them, equal scores in row order, are the answer: the same one whatever the blocks, the threads and the
+coarse type. Memory is bounded by the constants below, whatever the number of queries and rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xmc.index.bounds import threshold
+from xmc.index.kernel import pair_scores, rank_pairs
+from xmc.index.store import VectorStore
+
+# Coarse scores in memory at a time (64 MB in bf16), and queries that share a block.
+BLOCK_SCORES = 2**25
+BLOCK_QUERIES = 1024
+# Coarse scores at a time in the last pass, which keeps every one above the threshold.
+DENSE_SCORES = 2**22
+# The first block is small: it shows how many candidates the following need.
+PROBE_QUERIES = 32
+# Fewer queries read each vector too seldom to pay for a bf16 copy.
+MIN_QUERIES_BF16 = 16
+# A block's eligible vectors are copied out of it when they are less than this share.
+SPARSE_SHARE = 0.25
+
+Ranked = tuple[np.ndarray, np.ndarray]
+
+
+def coarse_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the processor has instructions for its products, else float32."""
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    if device.type == "cpu" and supported is not None and supported():
+        return torch.bfloat16
+    return torch.float32
+
+
+class _Plan:
+    """The type of the coarse pass and how many candidates a query keeps in it; only speed depends on them."""
+
+    def __init__(self, k: int, n_eligible: int, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self._few = k + k // 2 + 32
+        # Scoring more candidates than these would cost more than a product in fp32 does.
+        self._most = max(4 * k, n_eligible // 128) + 64
+        self.n_best = self._few if dtype == torch.float32 else self._most
+
+    def learn(self, n_hits: Tensor) -> None:
+        """Adapt to the (n,) numbers of candidates above the threshold in the last block."""
+        usual = int(torch.quantile(n_hits.double(), 0.9))
+        if self.dtype == torch.bfloat16 and usual > 3 * self._most // 4:
+            self.dtype, self.n_best = torch.float32, self._few
+        else:
+            self.n_best = usual + usual // 4 + 32
+
+
+class Scan:
+    """Exact search over the eligible positions of a store."""
+
+    def __init__(self, store: VectorStore, eligible: np.ndarray, tail_only: bool = False) -> None:
+        """A scan over the positions where (n_positions,) ``eligible`` is True, of all or of the tail only."""
+        self._store = store
+        self._eligible = torch.from_numpy(eligible)
+        n_main = len(store.main)
+        self._segments = [(n_main, store.tail)] if tail_only else [(0, store.main), (n_main, store.tail)]
+        self.n_eligible = int(np.count_nonzero(eligible[n_main if tail_only else 0 :]))
+
+    def search(self, queries: Tensor, k: int) -> Ranked:
+        """The min(k, n_eligible) best rows of (n, dim) ``queries``, and their scores, each (n, k')."""
+        k = min(k, self.n_eligible)
+        rows, scores = _empty(len(queries), k)
+        if k == 0:
+            return rows, scores
+        dtype = coarse_dtype(queries.device) if len(queries) >= MIN_QUERIES_BF16 else torch.float32
+        plan = _Plan(k, self.n_eligible, dtype)
+        most = max(1, min(BLOCK_QUERIES, BLOCK_SCORES // (16 * k)))
+        start = 0
+        while start < len(queries):
+            block = slice(start, start + (most if start else min(most, PROBE_QUERIES)))
+            rows[block], scores[block] = self._search_block(queries[block], k, plan)
+            start = block.stop
+        return rows, scores
+
+    def _search_block(self, queries: Tensor, k: int, plan: _Plan) -> Ranked:
+        """A coarse pass; queries for which it cut off rows that could count go on to a finer one."""
+        best, positions = self._coarse_best(queries, min(plan.n_best, self.n_eligible), plan.dtype)
+        least = self._threshold(queries, best[:, k - 1], plan.dtype)
+        hits = best >= least[:, None]
+        cut = hits[:, -1] & (best.shape[1] < self.n_eligible)
+        hits_kept = hits & ~cut[:, None]
+        rows, scores = self._rank(queries, hits_kept.nonzero()[:, 0], positions[hits_kept], k)
+        if bool(cut.any()):
+            where = cut.cpu().numpy()
+            if plan.dtype == torch.float32:
+                rows[where], scores[where] = self._search_above(queries[cut], least[cut], k)
+            else:
+                finer = _Plan(k, self.n_eligible, torch.float32)
+                rows[where], scores[where] = self._search_block(queries[cut], k, finer)
+        plan.learn(hits.sum(dim=1))
+        return rows, scores
+
+    def _search_above(self, queries: Tensor, least: Tensor, k: int) -> Ranked:
+        """The answer from every row whose coarse fp32 score is at least the query's ``least``."""
+        rows, scores = _empty(len(queries), k)
+        step = max(1, DENSE_SCORES // len(self._store))
+        for start in range(0, len(queries), step):
+            block = slice(start, start + step)
+            pairs = []
+            for at, coarse in self._coarse_scores(queries[block], DENSE_SCORES):
+                of_query, place = (coarse >= least[block, None]).nonzero(as_tuple=True)
+                pairs.append((of_query, at[place]))
+            of_query, positions = (torch.cat(part) for part in zip(*pairs, strict=True))
+            rows[block], scores[block] = self._rank(queries[block], of_query, positions, k)
+        return rows, scores
+
+    def _coarse_best(self, queries: Tensor, n_best: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """(n, n_best) best coarse scores in descending order, as float32, and their positions."""
+        rounded = queries.to(dtype)
+        best = rounded.new_empty((len(queries), 0))
+        positions = torch.empty((len(queries), 0), dtype=torch.int64, device=queries.device)
+        for at, scores in self._coarse_scores(rounded, BLOCK_SCORES):
+            values, places = scores.topk(min(n_best, scores.shape[1]))
+            best, positions = torch.cat((best, values), dim=1), torch.cat((positions, at[places]), dim=1)
+            if best.shape[1] > n_best:
+                best, kept = best.topk(n_best)
+                positions = positions.gather(1, kept)
+        return best.float(), positions
+
+    def _coarse_scores(self, queries: Tensor, n_scores: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Positions (m,) and coarse scores (n, m), -inf where not eligible, ``n_scores`` at a time."""
+        for offset, segment in self._segments:
+            vectors = segment.coarse(queries.dtype)
+            for block in _even_blocks(len(vectors), max(1, n_scores // len(queries))):
+                eligible = self._eligible[offset + block.start : offset + block.stop]
+                n_eligible = int(torch.count_nonzero(eligible))
+                at = torch.arange(block.start, block.stop)
+                if 0 < n_eligible < SPARSE_SHARE * len(at):
+                    at = at[eligible].to(queries.device)
+                    yield at + offset, queries @ vectors.index_select(0, at).T
+                elif n_eligible > 0:
+                    scores = queries @ vectors[block].T
+                    if n_eligible < len(at):
+                        scores.masked_fill_(~eligible.to(queries.device), -torch.inf)
+                    yield at.to(queries.device) + offset, scores
+
+    def _threshold(self, queries: Tensor, kth: Tensor, dtype: torch.dtype) -> Tensor:
+        longest = max(segment.longest for _, segment in self._segments)
+        loss = max(segment.loss for _, segment in self._segments) if dtype != torch.float32 else 0.0
+        return threshold(queries, kth, dtype, longest, loss)
+
+    def _rank(self, queries: Tensor, of_query: Tensor, positions: Tensor, k: int) -> Ranked:
+        """Score the (n_pairs,) pairs by the kernel and keep each query's best k."""
+        pairs = of_query.cpu().numpy(), positions.cpu().numpy()
+        scores = pair_scores(queries, self._store.take, *pairs)
+        return rank_pairs(pairs[0], self._store.row_at[pairs[1]], scores, len(queries), k)
+
+
+def _empty(n_queries: int, k: int) -> Ranked:
+    return np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k), dtype=np.float32)
+
+
+def _even_blocks(n: int, most: int) -> Iterator[slice]:
+    """0..n in the fewest blocks of at most ``most``, all of nearly the same size."""
+    step = max(1, math.ceil(n / max(1, math.ceil(n / most))))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))

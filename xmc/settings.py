@@ -1,0 +1,206 @@
+"""The settings of each command as frozen dataclasses: names, types and ranges.
+
+What a setting means and where it starts stands in ``conf/*.yaml`` (``xmc COMMAND --help`` shows it); the
+defaults here are the same ones, for use from Python. A field that is itself a dataclass holds the settings
+of the group with its name (``encoder.dense``); one marked ``flat`` holds settings without a prefix.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from xmc.data.options import ReadOptions
+from xmc.errors import SettingError
+
+MAX_WHOLE = 2**31 - 1
+NONE = {"none": None, "null": None}
+# Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
+KINDS = ("auto", "exact")
+RUNNERS = ("local",)
+DTYPES = ("auto", "fp32", "bf16", "fp16")
+
+
+def require(holds: bool, name: str, value: object, wanted: str) -> None:
+    """Raise a SettingError that names the setting, its value and what was wanted, unless ``holds``."""
+    if not holds:
+        raise SettingError(f"{name}={value}: wanted {wanted}")
+
+
+def require_whole(name: str, value: int, low: int) -> None:
+    """``value`` lies in ``low`` .. 2^31 - 1, which every array and library here can count to."""
+    require(low <= value <= MAX_WHOLE, name, value, f"a whole number from {low} to {MAX_WHOLE}")
+
+
+def require_one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """``value`` is one of ``choices``."""
+    require(value in choices, name, value, "one of " + ", ".join(choices))
+
+
+def _only(*names: str) -> dict[str, Any]:
+    """Metadata of a part without a prefix; ``names``: the settings that the command reads, if not all."""
+    return {"flat": True, "only": names or None}
+
+
+def _named(default: object, words: dict[str, Any]) -> Any:
+    """A field for which some words stand for a value: ``threads=auto`` is 0."""
+    return field(default=default, metadata={"words": words})
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What the machine is asked for. ``threads`` 0: as many as this process may use."""
+
+    seed: int = 0
+    device: str = "auto"
+    threads: int = _named(0, {"auto": 0})
+    dtype: str = "auto"
+    progress: str = "auto"
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require_whole("seed", self.seed, 0)
+        number = self.device.removeprefix("cuda:")
+        known = self.device in ("auto", "cpu", "cuda") or (number != self.device and number.isdecimal())
+        require(known, "device", self.device, "auto, cpu, cuda or cuda:N")
+        require_whole("threads", self.threads, 0)
+        require_one_of("dtype", self.dtype, DTYPES)
+        require_one_of("progress", self.progress, ("auto", "on", "off"))
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """The two towers. ``dense`` ``none``: words only; ``max_length`` None: the dense tower's own choice."""
+
+    dense: str = "default"
+    max_length: int | None = _named(None, {"auto": None})
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require(self.dense != "", "encoder.dense", self.dense, "a model's name or directory, or none")
+        if self.max_length is not None:
+            require_whole("encoder.max_length", self.max_length, 1)
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """How labels are searched."""
+
+    kind: str = "auto"
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require_one_of("index.kind", self.kind, KINDS)
+
+
+@dataclass(frozen=True)
+class ShardSettings:
+    """How a tagging job is cut up and where it runs."""
+
+    shard_size: int = 1000
+    runner: str = "local"
+    evidence: bool = False
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require_whole("tag.shard_size", self.shard_size, 1)
+        require_one_of("tag.runner", self.runner, RUNNERS)
+
+
+@dataclass(frozen=True)
+class MetricSettings:
+    """What is measured besides the propensity-scored metrics, and how sure the intervals are."""
+
+    ks: tuple[int, ...] = (1, 3, 5, 10, 50, 100)
+    threshold: float = 0.5
+    resamples: int = 1000
+    confidence: float = 0.95
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        for k in self.ks:
+            require_whole("eval.ks", k, 1)
+        require(math.isfinite(self.threshold), "eval.threshold", self.threshold, "a number")
+        require_whole("eval.resamples", self.resamples, 0)
+        require(0 < self.confidence < 1, "eval.confidence", self.confidence, "a number between 0 and 1")
+
+
+@dataclass(frozen=True)
+class PropensitySettings:
+    """The two constants of the propensity model (Jain, Prabhu and Varma, KDD 2016)."""
+
+    a: float = 0.55
+    b: float = 1.5
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require(0 <= self.a < math.inf, "propensity.a", self.a, "a number, 0 or more")
+        require(0 < self.b < math.inf, "propensity.b", self.b, "a number above 0")
+
+
+@dataclass(frozen=True)
+class InspectSettings:
+    """What ``xmc inspect`` reads."""
+
+    read: ReadOptions = field(default_factory=ReadOptions, metadata=_only())
+
+    def validate(self) -> None:
+        """Each part checks itself."""
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """What ``xmc index`` reads."""
+
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    run: RunSettings = field(default_factory=RunSettings, metadata=_only())
+    strict: bool = False
+    read: ReadOptions = field(default_factory=ReadOptions, metadata=_only())
+
+    def validate(self) -> None:
+        """Each part checks itself."""
+
+
+@dataclass(frozen=True)
+class TagSettings:
+    """What ``xmc tag`` reads. ``threshold`` None: the best ``top_k`` are written whatever they score."""
+
+    top_k: int = 10
+    threshold: float | None = _named(None, NONE)
+    tag: ShardSettings = field(default_factory=ShardSettings)
+    run: RunSettings = field(
+        default_factory=RunSettings, metadata=_only("device", "threads", "dtype", "progress")
+    )
+    read: ReadOptions = field(
+        default_factory=ReadOptions, metadata=_only("encoding", "coerce", "on_unknown_label", "on_duplicate")
+    )
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require_whole("top_k", self.top_k, 0)
+        finite = self.threshold is None or math.isfinite(self.threshold)
+        require(finite, "threshold", self.threshold, "a number or none")
+
+
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """What ``xmc eval`` reads."""
+
+    eval: MetricSettings = field(default_factory=MetricSettings)
+    propensity: PropensitySettings = field(default_factory=PropensitySettings)
+    seed: int = 0
+    read: ReadOptions = field(default_factory=ReadOptions, metadata=_only())
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require_whole("seed", self.seed, 0)
+
+
+COMMANDS: dict[str, type] = {
+    "inspect": InspectSettings,
+    "index": BuildSettings,
+    "tag": TagSettings,
+    "eval": EvaluateSettings,
+}

@@ -1,0 +1,98 @@
+"""The document files of a run, and checksums by which a run knows them again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xmc.errors import InputError
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Input:
+    """One document file or folder: its path, bytes in all its files, and a checksum of them.
+
+    ``sha256`` is "" for a pipe, which cannot be read twice to compare it.
+    """
+
+    path: str
+    size: int
+    sha256: str
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether nothing can tell if the same documents come out of it again."""
+        return not self.sha256
+
+
+def read_inputs(paths: Sequence[str | Path]) -> list[Input]:
+    """The checksum of each path; reads every file once. Raises: InputError for what cannot be read."""
+    return [_read_input(Path(path)) for path in paths]
+
+
+def _read_input(path: Path) -> Input:
+    if is_pipe(path):
+        return Input(str(path), 0, "")
+    digest, size = hashlib.sha256(), 0
+    for file in _files(path):
+        # A folder's checksum also covers the names in it; a single file may be moved or renamed.
+        name = b"" if file == path else os.fsencode(file.relative_to(path)) + b"\0"
+        digest.update(name)
+        try:
+            size += _digest_file(file, digest)
+        except OSError as error:
+            raise InputError(f"{file}: {error.strerror or error}") from None
+    return Input(str(path), size, digest.hexdigest())
+
+
+def _digest_file(path: Path, digest: Any) -> int:
+    """Add a file's length and bytes to ``digest``; returns its length."""
+    size = path.stat().st_size
+    digest.update(f"{size}\0".encode())
+    with path.open("rb") as source:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+    return size
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The file itself, or all files of a folder in the order of their names."""
+    if path.is_dir():
+        yield from sorted(p for p in path.rglob("*") if p.is_file())
+    else:
+        yield path
+
+
+def is_pipe(path: Path) -> bool:
+    """Standard input (``-``), a named pipe or a device: anything that is no file or folder."""
+    if str(path) == "-":
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; wanted a file or folder of documents") from None
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def times(paths: Sequence[str | Path]) -> list[tuple[str, int, int]]:
+    """(path, size, time of change) of every file: a cheap look whether one changed while it was read."""
+    found = [f for p in map(Path, paths) if not is_pipe(p) for f in _files(p)]
+    return [(str(f), s.st_size, s.st_mtime_ns) for f in found for s in [f.stat()]]
+
+
+def mask_digest(allowed: np.ndarray | None) -> str | None:
+    """One text for a (n_labels,) bool mask, such as ``12 of 7201 (5feceb66ffc8)``; None for no mask."""
+    if allowed is None:
+        return None
+    allowed = np.asarray(allowed, dtype=bool)
+    digest = hashlib.sha256(np.packbits(allowed).tobytes()).hexdigest()
+    return f"{int(allowed.sum())} of {len(allowed)} ({digest[:12]})"
