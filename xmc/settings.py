@@ -17,7 +17,7 @@ from xmc.errors import SettingError
 MAX_WHOLE = 2**31 - 1
 NONE = {"none": None, "null": None}
 # Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
-KINDS = ("auto", "exact")
+KINDS = ("auto", "exact", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local",)
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 
@@ -88,10 +88,12 @@ class IndexSettings:
     """How labels are searched."""
 
     kind: str = "auto"
+    recall: float = 0.95
 
     def validate(self) -> None:
         """Raise a SettingError that names the first field out of range."""
         require_one_of("index.kind", self.kind, KINDS)
+        require(0 < self.recall <= 1, "index.recall", self.recall, "a number above 0, at most 1")
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,9 @@ def forked(moment):
 moment, n_killed = 1, 0
 while (code := forked(moment)) == -signal.SIGKILL:
     n_killed += 1
-    # "again": the job goes on from what the kill left; otherwise each moment meets an untouched folder.
-    if again == "resume":
-        moment = moment % 5 + 1
-    else:
-        moment += 1
+    moment += 1
+    # "fresh": a second run ends each job, and the next begins anew; otherwise it is killed again, a bit later.
+    if again == "fresh":
         job()
         content = Path(out).read_bytes()
         if n_killed == 1:
@@ -150,23 +148,32 @@ def test_killed_over_and_over(folder: Path, out: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "n_parts"),
-    [(100, 0), (1500, 5)],
-    ids=["while a shard is written", "while shards are merged"],
+    ("limit", "words", "n_parts", "where"),
+    [
+        (100, 1, 0, "run.json"),
+        (1000, 70, 0, "00000000.part: File too large: needs ≈ 1.5 kB, "),
+        (600, 1, 3, "shards.jsonl"),
+        (4000, 70, 5, "merged: File too large: needs ≈ 7.7 kB, "),
+    ],
+    ids=["at the manifest", "at a part", "at the journal", "while merging"],
 )
-def test_a_full_disk_keeps_finished_shards(folder: Path, limit: int, n_parts: int) -> None:
-    # A limit on the size of files makes writes fail as a full disk does; the manifest is 1 kB, a part 400 bytes.
-    lines = [json.dumps({"id": f"d{i}", "text": "air transport fisheries"}) for i in range(30)]
+def test_a_full_disk_keeps_finished_shards(
+    folder: Path, limit: int, words: int, n_parts: int, where: str
+) -> None:
+    # A limit on the size of files makes writes fail as a full disk does.
+    lines = [json.dumps({"id": f"d{i}", "text": "air transport fisheries"}) for i in range(10)]
     (folder / "docs.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "labels.jsonl").write_text(json.dumps({"id": "L1", "text": "fisheries " * words}) + "\n")
     whole = tag(folder, "whole.jsonl")
     assert whole.returncode == 0
 
     full = tag(folder, "tags.jsonl", "--file-limit", str(limit))
     assert full.returncode == 3, full.stderr
     assert len(full.stderr.splitlines()) == 1
+    assert where in full.stderr
     assert "free; finished shards are kept" in full.stderr
     assert not (folder / "tags.jsonl").exists()
-    assert len(shards_in(folder, "tags.jsonl")) >= n_parts
+    assert len(shards_in(folder, "tags.jsonl")) == n_parts
     assert not list((folder / ".tags.jsonl.run").glob("*.tmp"))
     assert not (folder / ".tags.jsonl.run" / "merged").exists()
 

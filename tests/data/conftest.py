@@ -9,7 +9,7 @@ import pytest
 Write = Callable[..., Path]
 
 
-@pytest.fixture()
+@pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Writes a file: text, bytes, or objects as JSON lines."""
 

@@ -27,7 +27,10 @@ def labels(path, **options) -> list[Label]:
 @given(st.lists(st.tuples(IDS, TEXTS, st.lists(IDS))), st.booleans())
 def test_any_documents_survive(tmp_path_factory, records: list[tuple], ascii_only: bool):
     path = tmp_path_factory.mktemp("t") / "docs.jsonl"
-    rows = [json.dumps(dict(zip(("id", "text", "labels"), r, strict=True)), ensure_ascii=ascii_only) for r in records]
+    rows = [
+        json.dumps(dict(zip(("id", "text", "labels"), r, strict=True)), ensure_ascii=ascii_only)
+        for r in records
+    ]
     path.write_bytes("".join(row + "\n" for row in rows).encode())
     assert [tuple(d)[:3] for d in documents(path)] == records
 
@@ -58,7 +61,14 @@ def test_fields_of_a_label(write):
     path = write(
         "labels.jsonl",
         [
-            {"id": "L1", "text": "air transport", "alt": ["aviation"], "broader": ["L2"], "retired": True, "set": 1},
+            {
+                "id": "L1",
+                "text": "air transport",
+                "alt": ["aviation"],
+                "broader": ["L2"],
+                "retired": True,
+                "set": 1,
+            },
             {"id": "L2", "alt": "x", "description": "y", "retired": None},
         ],
     )
@@ -107,7 +117,7 @@ def test_raw_control_characters_in_a_string_are_read(write):
         ('{"id": "d1", "text": "x", "labels": [{"id": "L1"}]}', "an item of labels is an object"),
         ('{"id": "", "text": "x"}', "a document has no id, but the one at .*:1 has"),
         ("[" * 100_000, "not a JSON object|not JSON|nested too deeply"),
-        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "JSON nested too deeply"),
     ],
 )
 def test_a_bad_line_is_refused_by_its_place(write, line: str, message: str):
@@ -125,7 +135,10 @@ def test_deep_nesting_is_a_line_error_whatever_the_recursion_limit(write):
 
 def test_numbers_are_coerced_as_they_are_written(write):
     huge = "9" * 10_000
-    path = write("docs.jsonl", f'{{"id": 14.10, "text": 1e5, "labels": [06.0, 7, "8", {huge}]}}'.replace("06.0", "6.00"))
+    path = write(
+        "docs.jsonl",
+        f'{{"id": 14.10, "text": 1e5, "labels": [06.0, 7, "8", {huge}]}}'.replace("06.0", "6.00"),
+    )
     document = documents(path, coerce=True)[0]
     assert tuple(document)[:3] == ("14.10", "1e5", ["6.00", "7", "8", huge])
     assert {type(v) for v in (document.id, document.text, *document.labels)} == {str}
@@ -133,7 +146,9 @@ def test_numbers_are_coerced_as_they_are_written(write):
 
 def test_a_file_without_ids_has_none(write):
     assert [d.id for d in documents(write("a.jsonl", [{"text": "x"}, {"text": "y"}]))] == ["", ""]
-    with pytest.raises(InputError, match=r"b\.jsonl:1: a document has no id, but the one at .*b\.jsonl:2 has"):
+    with pytest.raises(
+        InputError, match=r"b\.jsonl:1: a document has no id, but the one at .*b\.jsonl:2 has"
+    ):
         documents(write("b.jsonl", [{"text": "x"}, {"id": "d2", "text": "y"}]))
 
 

@@ -63,7 +63,14 @@ def test_ids_of_the_same_hash_are_told_apart(monkeypatch):
 
 def test_names_are_texts_then_other_names():
     names, starts = four().names()
-    assert names.to_pylist() == ["air transport", "aviation", "flying", "fisheries", "قانون", "budget, annual"]
+    assert names.to_pylist() == [
+        "air transport",
+        "aviation",
+        "flying",
+        "fisheries",
+        "قانون",
+        "budget, annual",
+    ]
     assert starts.tolist() == [0, 3, 4, 5, 6]
     names, starts = label_set().names()
     assert (len(names), starts.tolist()) == (0, [0])
@@ -115,7 +122,7 @@ def test_two_labels_of_one_id_are_refused_with_both_places(first: Label, second:
 
 @pytest.mark.parametrize("bad", ["", "a\nb", "\ud800"])
 def test_an_id_that_cannot_be_one_is_refused(bad: str):
-    with pytest.raises(InputError, match="^a:2: "):
+    with pytest.raises(InputError, match=r"^a:2: "):
         label_set(Label("L1", "x", place="a:1"), Label(bad, "x", place="a:2"))
 
 

@@ -39,7 +39,9 @@ def written(rows: list[tuple], **dialect) -> bytes:
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
-def test_any_documents_survive_csv(tmp_path_factory, rows: list[tuple], delimiter: str, end: str, quoting: int):
+def test_any_documents_survive_csv(
+    tmp_path_factory, rows: list[tuple], delimiter: str, end: str, quoting: int
+):
     path = tmp_path_factory.mktemp("t") / "docs.csv"
     path.write_bytes(written(rows, delimiter=delimiter, lineterminator=end, quoting=quoting))
     assert [tuple(d)[:3] for d in documents(path)] == rows
@@ -88,7 +90,10 @@ def test_a_tsv_without_header_is_id_and_text(write):
         Label("L1", "air transport", place=f"{path}:1"),
         Label("L4", "budget, annual", place=f"{path}:3"),
     ]
-    assert [tuple(d)[:3] for d in documents(path)] == [("L1", "air transport", None), ("L4", "budget, annual", None)]
+    assert [tuple(d)[:3] for d in documents(path)] == [
+        ("L1", "air transport", None),
+        ("L4", "budget, annual", None),
+    ]
 
 
 def test_a_third_column_without_header_is_refused(write):
@@ -127,7 +132,9 @@ def test_numbers_in_a_table_are_strings(write):
 
 
 def test_title_and_text_and_gold_labels(write):
-    path = write("docs.tsv", 'title\ttext\tlabels\nLaw\tof the sea\tL1|a,b\nShips\t\t["L|1", "[x]"]\nAir\tx\t\n')
+    path = write(
+        "docs.tsv", 'title\ttext\tlabels\nLaw\tof the sea\tL1|a,b\nShips\t\t["L|1", "[x]"]\nAir\tx\t\n'
+    )
     assert [tuple(d)[:3] for d in documents(path)] == [
         ("", "Law\nof the sea", ["L1", "a,b"]),
         ("", "Ships", ["L|1", "[x]"]),
@@ -145,11 +152,17 @@ def test_a_long_field_is_no_problem(write):
     [
         ("id,text\nd1,x,y\n", r":2: 3 columns; the first line names 2: id, text"),
         ("id\ttext\nd1\n", r":2: 1 column; the first line names 2: id, text"),
-        ('id\ttext\nd1\t"two\nlines"\n', r":3: 1 column, and a quote that stays open; 2 were wanted, on one line"),
+        (
+            'id\ttext\nd1\t"two\nlines"\n',
+            r":3: 1 column, and a quote that stays open; 2 were wanted, on one line",
+        ),
         ('id,text\nd1,x\nd2,"open\nd3,y\n', r":3: not CSV: .* in the record that begins here"),
         ('id,text\nd1,"a"b\n', r":2: not CSV"),
         ("id,text\nd1,a\rb\n", r":2: not CSV"),
-        ("L1,air transport\n", r":1: no header: .*; a first line naming the columns was wanted, such as id,text"),
+        (
+            "L1,air transport\n",
+            r":1: no header: .*; a first line naming the columns was wanted, such as id,text",
+        ),
         ("id,labels\nd1,L1\n", r":1: the columns are id, labels; one named text or title was wanted"),
         ("id,text,Text\nd1,a,b\n", r":1: two columns are named text"),
         ("id,text,labels\nd1,x,['L1']\n", r":2: labels: not JSON"),

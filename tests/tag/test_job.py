@@ -93,7 +93,11 @@ def test_a_line_a_document_in_input_order(case: Case) -> None:
     assert (report.n_docs, report.n_suggestions) == (5, 5)
     assert report.reasons == {"empty_text": 1, "no_vector": 1}
     assert "1 document without a suggestion: empty_text" in report.lines()
-    assert sorted(f.name for f in case.folder.iterdir()) == ["docs.jsonl", "tags.jsonl", "tags.jsonl.run.json"]
+    assert sorted(f.name for f in case.folder.iterdir()) == [
+        "docs.jsonl",
+        "tags.jsonl",
+        "tags.jsonl.run.json",
+    ]
 
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.csv", "t.tsv.zst", "t.parquet", "t.npz"])

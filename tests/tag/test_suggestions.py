@@ -111,7 +111,9 @@ def test_select_equals_sorting_each_document(
     found: list[dict[int, float]], top_k: int, threshold: float | None
 ) -> None:
     width = max([len(f) for f in found], default=0)
-    rows = np.array([[*f, *[-1] * (width - len(f))] for f in found], dtype=np.int64).reshape(len(found), width)
+    rows = np.array([[*f, *[-1] * (width - len(f))] for f in found], dtype=np.int64).reshape(
+        len(found), width
+    )
     scores = np.array([[*f.values(), *[0] * (width - len(f))] for f in found], dtype=np.float32)
     ids = [str(i) for i in range(len(found))]
     selected = Suggestions.from_matrix(ids, rows, scores.reshape(len(found), width)).select(top_k, threshold)

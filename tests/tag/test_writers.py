@@ -22,14 +22,29 @@ from xmc.tag.readers import read_suggestions
 from xmc.tag.suggestions import EMPTY_TEXT, Evidence, Suggestions
 from xmc.tag.writers import KNOWN, format_of
 
-ODD = ["=1+1", "'", "a,b", 'a "quoted" id', "tab\tin", "back\\slash\\t", "e\u0301", "قانون", "👩‍⚖️", "\u202eRTL"]
+ODD = [
+    "=1+1",
+    "'",
+    "a,b",
+    'a "quoted" id',
+    "tab\tin",
+    "back\\slash\\t",
+    "e\u0301",
+    "قانون",
+    "👩‍⚖️",
+    "\u202eRTL",
+]
 ODD += ["  blanks  ", "@x", "-5", "+5", "＝SUM(A1)", "14.10", "06", "x\u2028y\u0085z", "</script>", "<uri>"]
 
 
 @pytest.fixture
 def labels() -> LabelSet:
     return label_set(
-        ("L1", "air transport"), ("L2", "=HYPERLINK(1)"), ("L3", "قانون"), ("L4", "budget, annual"), ("L5", "")
+        ("L1", "air transport"),
+        ("L2", "=HYPERLINK(1)"),
+        ("L3", "قانون"),
+        ("L4", "budget, annual"),
+        ("L5", ""),
     )
 
 
@@ -124,9 +139,7 @@ def test_jsonl_lines_end_at_line_feeds_alone(tmp_path: Path, labels: LabelSet) -
     assert json.loads(text)["id"] == odd.doc_ids[0]
 
 
-def test_compressed_lines_are_one_stream(
-    tmp_path: Path, shards: list[Suggestions], labels: LabelSet
-) -> None:
+def test_compressed_lines_are_one_stream(tmp_path: Path, shards: list[Suggestions], labels: LabelSet) -> None:
     raw = write(tmp_path / "tags.jsonl", shards, labels).read_bytes()
     assert gzip.decompress(write(tmp_path / "tags.jsonl.gz", shards, labels).read_bytes()) == raw
     frame = write(tmp_path / "tags.jsonl.zst", shards, labels).read_bytes()
@@ -185,9 +198,7 @@ def test_annif_lines_after_the_document(tmp_path: Path, labels: LabelSet) -> Non
     assert text == "d\\t1\t<http://example.org/a>\ttwo words\t0.5\nd2\t\t\t\tempty_text\n"
 
 
-def test_parquet_has_a_row_group_a_shard(
-    tmp_path: Path, shards: list[Suggestions], labels: LabelSet
-) -> None:
+def test_parquet_has_a_row_group_a_shard(tmp_path: Path, shards: list[Suggestions], labels: LabelSet) -> None:
     path = write(tmp_path / "tags.parquet", shards, labels)
     assert pq.ParquetFile(path).num_row_groups == 2
     rows = pq.read_table(path).to_pylist()

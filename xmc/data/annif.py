@@ -80,7 +80,7 @@ def _behind_texts_own_tabs(line: str, where: str, report: ReadReport) -> tuple[s
         found = f"{len(columns)} columns, the last {shorten(last)!r}"
         raise InputError(f"{where}: {found}; wanted text TAB <uri> <uri>: a tab in the text?")
     if cut > 1:
-        report.count("documents had a tab in their text, which became a blank", where)
+        report.count("documents had a tab in the text, which became a blank", where)
     return " ".join(columns[:cut]), " ".join(columns[cut:])
 
 

@@ -20,7 +20,7 @@ from xmc.errors import InputError
 
 _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd")
 _JSON_SUFFIX = (".jsonl", ".json", ".ndjson")
-_URIS = re.compile(r"\s*(<[^>\s]+>\s*)+")
+_URIS = re.compile(r"\s*(<[^>\s]+>(\s+|\Z)|(https?|urn):\S+(\s+|\Z))+")
 _SPARSE = re.compile(r"(\d+(,\d+)*)?( +\d+:\S+)+\s*")
 
 
@@ -143,16 +143,19 @@ def _is_skos(probe: Probe) -> bool:
 def _is_annif_corpus(probe: Probe) -> bool:
     if any(_suffix(name) == ".txt" for name in probe.entries):
         return True
-    if "subject_uris" in re.split(r"[,\t]", probe.first.lower()):
+    header = _names(probe.first)
+    if "text" in header and ("subject_uris" in header or "subject_labels" in header):
         return True
     columns = [line.split("\t") for line in probe.lines]
-    return any(len(c) == 2 and _URIS.fullmatch(c[1]) for c in columns)
+    return not has_header(probe.first) and any(len(c) > 1 and _URIS.fullmatch(c[-1]) for c in columns)
 
 
 def _is_annif_vocabulary(probe: Probe) -> bool:
-    header = re.split(r"[,\t]", probe.first.lower())
-    named = "uri" in header and any(column.startswith("label_") for column in header)
-    return named or re.match(r"<[^>\s]+>\t", probe.first) is not None
+    return "uri" in _names(probe.first) or re.match(r"<[^>\s]+>\t", probe.first) is not None
+
+
+def _names(line: str) -> list[str]:
+    return [name.strip().strip('"').lower() for name in re.split(r"[,\t]", line)]
 
 
 def _is_table(probe: Probe) -> bool:

@@ -57,15 +57,18 @@ class GoldReader:
 
     def _unknown_row(self, label_id: str, where: str) -> int:
         if self._policy == "add":
-            self._report.count(
-                "gold labels outside vocabulary were added", label_id, n=label_id not in self._added
-            )
-            return self._added.setdefault(label_id, self.n_labels)
+            return self._added_row(label_id)
         self._unknown.setdefault(label_id, where)
         self._n_unknown += 1
         if self._policy == "skip":
             self._report.count("gold labels outside vocabulary", f"{label_id} at {where}")
         return -1
+
+    def _added_row(self, label_id: str) -> int:
+        if label_id not in self._added:
+            self._report.count("gold labels outside vocabulary were added", label_id)
+            self._added[label_id] = self.n_labels
+        return self._added[label_id]
 
     def _is_active(self, rows: np.ndarray, ids: list[str]) -> np.ndarray:
         retired = np.zeros(len(rows), dtype=bool)

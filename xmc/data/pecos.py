@@ -20,6 +20,7 @@ from scipy.sparse import csr_matrix
 from xmc.data import files, label_names
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import DocumentBatch, Label
+from xmc.data.text import shorten
 from xmc.errors import InputError, ResourceError
 
 _PARTS = ("indptr", "indices", "data", "shape")
@@ -103,10 +104,13 @@ def read_csr(path: Path) -> csr_matrix:
     try:
         with files.open_seekable(path) as stream:
             parts = _parts(stream, path)
+    except InputError:
+        raise
     except MemoryError:
         raise ResourceError(f"{path}: not enough memory to hold the matrix") from None
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:
+        # zipfile, zlib and NumPy's header parser raise errors of many kinds for damaged bytes.
+        reason = shorten(" ".join(str(error).split()) or type(error).__name__, 100)
         raise InputError(f"{path}: not a readable npz file: {reason}; a CSR matrix was wanted") from None
     return _checked(parts, path)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ def read_labels(path: Path, options: ReadOptions, report: ReadReport) -> Iterato
 
 @contextmanager
 def _warnings_counted(report: ReadReport) -> Iterator[None]:
-    """Count what rdflib would print about odd names."""
+    """Count what rdflib would print about odd names; about odd values of literals it is silenced."""
 
     def count(record: logging.LogRecord) -> bool:
         report.count("names were no valid URIs", shorten(record.getMessage()))
@@ -81,7 +82,9 @@ def _warnings_counted(report: ReadReport) -> Iterator[None]:
     logger = logging.getLogger("rdflib.term")
     logger.addFilter(count)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logger.removeFilter(count)
 

@@ -37,13 +37,13 @@ class DenseTower:
     ):
         self.name, self.device, self.dtype, self.threads = name, device, dtype, threads
         self._folder = folder
-        self._tokenizer: Tokenizer = pretrained.load_tokenizer(folder)
+        self.tokenizer: Tokenizer = pretrained.load_tokenizer(folder)
         self.pooling = pretrained.pooling(folder)
-        prefix, suffix = pretrained.special_tokens(self._tokenizer)
+        prefix, suffix = pretrained.special_tokens(self.tokenizer)
         self._prefix, self._suffix = np.array(prefix, np.int64), np.array(suffix, np.int64)
         model = pretrained.load_model(folder)
         self.max_length = _length(folder, max_length, pretrained.longest(folder, model.config))
-        pretrained.same_vocabulary(folder, self._tokenizer, model)
+        pretrained.same_vocabulary(folder, self.tokenizer, model)
         self._forward = self._start(model)
         self.dim = self._probe()
 
@@ -86,7 +86,7 @@ class DenseTower:
     def save(self, directory: Path) -> None:
         """Writes weights (safetensors: byte for byte), config, tokenizer, pooling; :meth:`load` reads it."""
         settings = {"name": self.name, "pooling": self.pooling, "max_length": self.max_length}
-        pretrained.keep(self._folder, Path(directory), self._tokenizer, settings)
+        pretrained.keep(self._folder, Path(directory), self.tokenizer, settings)
 
     def encode(
         self,
@@ -108,7 +108,7 @@ class DenseTower:
         Raises:
             InputError: the model gives NaN or infinity for a text, also in fp32.
         """
-        ids, counts = tokenise(self._tokenizer, texts)
+        ids, counts = tokenise(self.tokenizer, texts)
         windows = cut(ids, counts, self.max_length - self._n_special)
         report = _Progress(windows, progress)
         vectors = np.zeros((len(windows.lengths), self.dim), np.float32)
@@ -176,7 +176,9 @@ class DenseTower:
         """The ``transformers`` model in fp32, read only when a batch needs it."""
         from xmc.encoders.forward import PaddedForward
 
-        return PaddedForward(pretrained.load_model(self._folder), self.pooling, self.device, "fp32")
+        return PaddedForward(
+            pretrained.load_model(self._folder), self.pooling, self.max_length, self.device, "fp32"
+        )
 
     def _start(self, model: nn.Module) -> Forward:
         from xmc.encoders import bert
@@ -184,12 +186,12 @@ class DenseTower:
 
         if self.device == "cpu" and bert.fits(model):
             return bert.PackedBert(model, self.pooling, self.dtype)
-        return PaddedForward(model, self.pooling, self.device, self.dtype)
+        return PaddedForward(model, self.pooling, self.max_length, self.device, self.dtype)
 
     def _probe(self) -> int:
         """The width of the model's vectors, found by encoding a letter: what cannot is no text encoder."""
         try:
-            ids, counts = tokenise(self._tokenizer, ["a"])
+            ids, counts = tokenise(self.tokenizer, ["a"])
             return self._compute(cut(ids, counts, self.max_length), np.array([0])).shape[1]
         except Exception as e:  # whatever a model that wants pictures or sound raises
             raise InputError(

@@ -36,16 +36,16 @@ class PaddedForward(Forward):
 
     mixed = False
 
-    def __init__(self, model: Any, pooling: str, device: str, dtype: str):
+    def __init__(self, model: Any, pooling: str, max_length: int, device: str, dtype: str):
         self._model = model.to(device=device, dtype=DTYPES[dtype])
-        self._pooling, self._device = pooling, torch.device(device)
+        self._pooling, self._longest, self._device = pooling, max_length, torch.device(device)
         self._pad = int(getattr(model.config, "pad_token_id", None) or 0)
         self.budget = 2048 if device == "cpu" else 65_536
 
     def widths(self, lengths: np.ndarray) -> np.ndarray:
         """The next multiple of 8 up to 128, of 16 above: it depends on the window alone, not on its batch."""
         step = np.where(lengths > 128, 16, 8)
-        return -(-lengths // step) * step
+        return np.minimum(-(-lengths // step) * step, self._longest)
 
     @torch.inference_mode()
     def __call__(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -15,8 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from xmc.artifacts import load_array, load_json, save_array, save_json
-from xmc.encoders.tokens import gram_buckets, mix, pair_keys, split_words, word_keys
-from xmc.errors import ArtifactError, SettingError
+from xmc.data.records import DocumentBatch
+from xmc.encoders.tokens import Words, gram_buckets, mix, pair_keys, split_words, word_keys
+from xmc.errors import ArtifactError, InputError, SettingError
 
 UNKNOWN_BITS = 16
 MAX_COUNTED = 20_000_000
@@ -133,10 +134,7 @@ class LexicalTower:
         """(n_texts, n_features) how often each feature occurs."""
         words = split_words(texts)
         keys = word_keys(words.distinct)
-        columns = self._known(keys)
-        unknown = columns < 0
-        hashed = (keys[unknown] >> np.uint64(64 - UNKNOWN_BITS)).astype(np.int64)
-        columns[unknown] = len(self.keys) + hashed
+        columns = self._word_columns(keys)
         pairs, pair_rows = pair_keys(words, keys)
         pair_columns = self._known(pairs)
         rows = np.concatenate([words.text_rows, pair_rows[pair_columns >= 0]])
@@ -146,6 +144,12 @@ class LexicalTower:
         grams = _gram_counts(words, self.settings)
         return sp.hstack([exact, grams], format="csr", dtype=np.float32)
 
+    def features_of(self, batch: DocumentBatch) -> sp.csr_matrix:
+        """(n_docs, n_features) of documents. Raises InputError for documents without texts."""
+        if batch.texts is None:
+            raise InputError(f"{batch.places[0]}: sparse features, but the model was built on texts")
+        return self.features(batch.texts)
+
     def features(self, texts: Sequence[str]) -> sp.csr_matrix:
         """(n_texts, n_features) TF-IDF, unit rows; a text without a word gives an empty row."""
         matrix = self.counts(texts)
@@ -153,17 +157,39 @@ class LexicalTower:
         matrix.data = (1 + np.log(matrix.data)) * self.idf[matrix.indices]
         return unit_rows(matrix)
 
+    def matched_words(self, text: str, label: sp.csr_matrix) -> list[str]:
+        """Words of a text that a label's (1, n_features) row holds too, or most of whose n-grams it holds.
+
+        Folded as they are matched; those that tell most come first.
+        """
+        words = split_words([text]).distinct
+        columns = self._word_columns(word_keys(words))
+        held = np.zeros(self.n_features, bool)
+        held[label.indices] = True
+        grams = gram_buckets(words, self.settings.ngram, self.settings.ngram_bits)
+        shared = grams @ held[-grams.shape[1] :].astype(np.float32)
+        alike = shared > 0.6 * np.maximum(np.diff(grams.indptr), 1)
+        found = np.flatnonzero(held[columns] | alike)
+        order = found[np.argsort(-self.idf[columns[found]], kind="stable")]
+        return [str(words[int(i)]) for i in order]
+
     def project(self, features: sp.csr_matrix) -> np.ndarray:
         """(n_texts, dim) float32 unit rows of given features; an empty row stays zero."""
         if self._projection is None:
             self._projection = random_projection(self.n_features, self.settings)
-        dense = (features @ self._projection).toarray().astype(np.float32)
-        norms = np.linalg.norm(dense, axis=1, keepdims=True)
-        return np.divide(dense, norms, out=dense, where=norms > 0)
+        return unit((features @ self._projection).toarray().astype(np.float32))
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """(n_texts, dim) float32 unit rows; a text without a word gives a zero row."""
         return self.project(self.features(texts))
+
+    def _word_columns(self, keys: np.ndarray) -> np.ndarray:
+        """Column of each word: its own, or one that unknown words share by hash."""
+        columns = self._known(keys)
+        unknown = columns < 0
+        hashed = (keys[unknown] >> np.uint64(64 - UNKNOWN_BITS)).astype(np.int64)
+        columns[unknown] = len(self.keys) + hashed
+        return columns
 
     def _known(self, keys: np.ndarray) -> np.ndarray:
         """Column of each key in the vocabulary, -1 where it is not there."""
@@ -224,7 +250,7 @@ class _Counter:
         return keys, (1 + np.log((1 + self.n_texts) / (1 + frequencies))).astype(np.float32)
 
 
-def _gram_counts(words, settings: LexicalSettings) -> sp.csr_matrix:  # type: ignore[no-untyped-def]
+def _gram_counts(words: Words, settings: LexicalSettings) -> sp.csr_matrix:
     """(n_texts, 2**bits) character n-grams of each text, through its distinct words."""
     ones = np.ones(len(words.codes), np.float32)
     shape = (len(words.indptr) - 1, len(words.distinct))
@@ -240,6 +266,12 @@ def random_projection(n_features: int, settings: LexicalSettings) -> sp.csr_matr
     signs = np.where(bits & np.uint64(1), np.float32(1), np.float32(-1)) / np.sqrt(settings.nonzeros)
     indptr = np.arange(0, len(cells) + 1, settings.nonzeros)
     return sp.csr_matrix((signs.astype(np.float32), columns, indptr), shape=(n_features, settings.dim))
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    """(n, dim) dense rows at length one; zero rows stay zero."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
 
 def unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:

@@ -10,10 +10,12 @@ import hashlib
 import importlib.util
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xmc.errors import ArtifactError, InputError, ResourceError
+from xmc.errors import ArtifactError, InputError, ResourceError, some
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -138,21 +140,56 @@ def load_model(folder: Path) -> nn.Module:
     """The encoder of a model folder in float32 on the CPU; of an encoder-decoder model, its encoder.
 
     Raises:
-        InputError: the weights do not load, or the model is a decoder.
+        InputError: the weights do not load or do not fill the encoder, or the model is a decoder.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoConfig
 
     weights(folder)
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        _refuse_decoder(folder, config)
-        model = AutoModel.from_pretrained(
-            folder, config=config, local_files_only=True, trust_remote_code=False, attn_implementation="sdpa"
-        )
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as e:
+        with _quiet():
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            _refuse_decoder(folder, config)
+            model, report = _auto_class(config).from_pretrained(
+                folder,
+                config=config,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+    except InputError:
+        raise
+    except Exception as e:  # a damaged file raises almost anything, from transformers, torch or safetensors
         raise InputError(f"{folder}: the model does not load: {_first_line(e)}") from e
-    encoder = model.get_encoder() if config.is_encoder_decoder else model
+    encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+    # A pooler or a decoder is not used here; anything else would be drawn at random without a word.
+    if missing := sorted(k for k in report["missing_keys"] if not k.startswith(("pooler.", "decoder."))):
+        raise InputError(
+            f"{folder}: the weights lack {some(missing, 3)}; wanted all of {type(encoder).__name__}"
+        )
     return encoder.float().eval()
+
+
+def _auto_class(config: Any) -> Any:
+    from transformers import AutoModel, AutoModelForTextEncoding
+    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
+
+    return AutoModelForTextEncoding if type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING else AutoModel
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps transformers' progress bars and reports off the screen; what they warn of is checked here."""
+    from transformers.utils import logging
+
+    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bar:
+            logging.enable_progress_bar()
 
 
 def _refuse_decoder(folder: Path, config: Any) -> None:
@@ -182,6 +219,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 def _converted(folder: Path) -> Tokenizer:
     from transformers import AutoTokenizer
 
+    # Without a vocabulary transformers makes a tokenizer of special tokens alone.
+    if not any(any(folder.glob(pattern)) for pattern in ("vocab*", "*.model", "*.bpe*")):
+        raise InputError("no tokenizer.json and no vocabulary file")
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise InputError("wanted tokenizer.json, or vocabulary files that convert to it")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 PIECE = 32_768  # characters tokenised as one piece; longer texts are tokenised in several
 GROUP = 1_000_000  # characters tokenised at once; the tokenizer uses some 100 bytes a token
-# Something to see: neither space, nor control, nor a format character of no width. A byte-level tokenizer makes
-# tokens even of U+200B, so emptiness is decided on the text as well as on the tokens.
+# Something to see: neither space, nor control, nor a format character of no width. A byte-level tokenizer
+# makes tokens even of U+200B, so emptiness is decided on the text as well as on the tokens.
 _VISIBLE = re.compile(
-    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 )
 
 
@@ -44,6 +44,26 @@ class WindowVectors:
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    @staticmethod
+    def concat(parts: Sequence[WindowVectors]) -> WindowVectors:
+        """The texts of all parts (one at least), one after another."""
+        starts = np.cumsum([0, *(len(part.windows) for part in parts)])
+        indptr = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=False)]
+        return WindowVectors(
+            np.concatenate([part.vectors for part in parts]),
+            np.concatenate([part.windows for part in parts]),
+            np.concatenate([np.zeros(1, np.int64), *indptr]),
+        )
+
+    def take(self, rows: np.ndarray) -> WindowVectors:
+        """Some of the texts, in the order of their ``rows``."""
+        counts = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], counts)
+        return WindowVectors(
+            self.vectors[rows], self.windows[np.repeat(self.indptr[rows], counts) + within], indptr
+        )
 
 
 @dataclass(frozen=True)

@@ -115,9 +115,21 @@ class LabelIndex(ABC):
             IndexInputError: a row has no vector.
         """
 
+    @property
+    def built_as(self) -> str:
+        """The kind of search in use: with too few vectors for ``kind`` another one, as ``notice`` says."""
+        return self.kind
+
     @abstractmethod
-    def compact(self) -> None:
-        """Fold what was changed since the last build into the main structure; answers stay the same."""
+    def compact(self, queries: np.ndarray | None = None) -> None:
+        """Build the main structure anew from all rows; until the first time search is exact.
+
+        What is changed afterwards is searched exactly beside it until the next time.
+
+        Args:
+            queries: (n, dim) typical queries, on which an approximate kind measures its recall; without them
+                it takes stored vectors, which are easier to find than labels are for documents.
+        """
 
     @abstractmethod
     def vectors(self, rows: np.ndarray) -> np.ndarray:

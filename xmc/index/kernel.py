@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 # On the CPU vectors are taken and summed with NumPy: torch splits each small step among threads that wait
 # for each other, which on a busy machine made this kernel ten times slower.
 Vectors = np.ndarray | Tensor
+Array = TypeVar("Array", np.ndarray, Tensor)
 
 # Elements of a block of products: on the CPU few enough for a core's own cache.
 CPU_ELEMENTS = 120_000
@@ -31,7 +33,7 @@ def take(vectors: Tensor, at: np.ndarray) -> Vectors:
     return vectors.index_select(0, torch.from_numpy(at).to(vectors.device))
 
 
-def fixed_order_sum(values: Vectors) -> Vectors:
+def fixed_order_sum(values: Array) -> Array:
     """(n,): the sum of each row of (n, dim) ``values``, by halving; ``values`` is overwritten."""
     width = values.shape[1]
     while width > 1:
@@ -65,9 +67,9 @@ def pair_scores(
 
     def score(start: int) -> None:
         block = slice(start, start + step)
-        products = take_at(positions[block])
+        products: Any = take_at(positions[block])
         products *= take(queries, of_query[block])
-        sums = fixed_order_sum(products)
+        sums: Vectors = fixed_order_sum(products)
         scores[block] = sums if isinstance(sums, np.ndarray) else sums.cpu().numpy()
 
     with ThreadPoolExecutor(torch.get_num_threads() if on_cpu else 1) as pool:

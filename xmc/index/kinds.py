@@ -7,10 +7,13 @@ from pathlib import Path
 
 from xmc.errors import ArtifactError, SettingError
 from xmc.index import files
+from xmc.index.ann import AnnIndex
 from xmc.index.base import LabelIndex, Metric
 from xmc.index.exact import ExactIndex
+from xmc.index.fitting import ANN_KINDS, fit
+from xmc.index.native import load_faiss
 
-KINDS = ("auto", "exact")
+KINDS = ("auto", "exact", *ANN_KINDS)
 
 
 def make_index(
@@ -20,24 +23,31 @@ def make_index(
     n_rows_hint: int | None = None,
     device: str = "cpu",
     strict: bool = False,
+    recall: float = 0.95,
 ) -> LabelIndex:
-    """An empty index.
+    """An empty index; after its vectors were added, ``compact`` builds what the kind needs.
 
     Args:
         kind: one of ``KINDS``; "auto" is exact search, which for batches of queries is the one to beat.
         dim: length of the vectors.
         metric: "cosine" or "ip".
-        n_rows_hint: about how many vectors there will be, if known.
-        device: where the vectors lie: "cpu", "cuda", "cuda:1" or "auto".
-        strict: refuse a kind that the data is too small for, instead of falling back to exact search.
+        n_rows_hint: how many vectors there will be, if known: what ``strict`` refuses is refused now.
+        device: where the vectors lie: "cpu", "cuda", "cuda:1" or "auto"; with a FAISS kind on the CPU.
+        strict: refuse a kind for which there are too few vectors, instead of building another one.
+        recall: the share of the exact answer that an approximate kind is to find.
 
     Raises:
-        SettingError: there is no such kind.
+        SettingError: there is no such kind, or it is refused.
         ResourceError: the device or a package that the kind needs is missing.
     """
     if kind not in KINDS:
         raise SettingError(unknown_kind(kind))
-    return ExactIndex(dim, metric, device)
+    if kind not in ANN_KINDS:
+        return ExactIndex(dim, metric, device)
+    load_faiss()
+    if n_rows_hint is not None:
+        fit(kind, n_rows_hint, strict)
+    return AnnIndex(kind, dim, metric, recall, strict)
 
 
 def load_index(directory: Path, n_rows: int | None = None, device: str = "cpu") -> LabelIndex:
@@ -53,6 +63,8 @@ def load_index(directory: Path, n_rows: int | None = None, device: str = "cpu") 
         ResourceError: the device or a package that the kind needs is missing.
     """
     kind = files.load_description(directory)["kind"]
+    if kind in ANN_KINDS:
+        return AnnIndex.load(directory, n_rows, device)
     if kind != ExactIndex.kind:
         raise ArtifactError(f"{directory / 'index.json'}: {unknown_kind(kind)}")
     return ExactIndex.load(directory, n_rows, device)

@@ -16,7 +16,7 @@ from xmc.errors import ResourceError
 
 
 def load_faiss() -> Any:
-    """The faiss module, loaded after torch.
+    """The faiss module, loaded after torch and working with as many threads as torch does.
 
     Raises:
         ResourceError: FAISS is not installed, or its libraries do not load here.
@@ -28,6 +28,7 @@ def load_faiss() -> Any:
             f'this index kind needs FAISS, which cannot be loaded ({error}): pip install "xmc[cpu]" '
             'or "xmc[gpu]", or choose index.kind=exact'
         ) from error
+    faiss.omp_set_num_threads(torch.get_num_threads())
     return faiss
 
 

@@ -6,6 +6,8 @@ changed since lies in the tail. A row's vector can move to another position, a r
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -101,16 +103,18 @@ class VectorStore:
         if not n_main:
             return take(self.tail.vectors, positions)
         in_main = positions < n_main
-        taken = take(self.tail.vectors, np.where(in_main, 0, positions - n_main))
+        taken: Any = take(self.tail.vectors, np.where(in_main, 0, positions - n_main))
         taken[in_main] = take(self.main.vectors, positions[in_main])
         return taken
 
     def compacted(self) -> VectorStore:
-        """The same rows and vectors in one main segment: live rows first, then retired, each ascending."""
+        """The same rows and vectors: main are the live ones, tail the retired, each ascending by row."""
         rows = np.flatnonzero(self._position_of >= 0)
-        rows = rows[np.argsort(self._retired[rows], kind="stable")]
-        main = torch.as_tensor(self.take(self._position_of[rows]))
-        return VectorStore(main, rows, self.retired_rows)
+        away = self._retired[rows]
+        main, tail = (
+            torch.as_tensor(self.take(self._position_of[part])) for part in (rows[~away], rows[away])
+        )
+        return VectorStore(main, np.concatenate((rows[~away], rows[away])), rows[away], tail)
 
     def _append(self, rows: np.ndarray, vectors: Tensor) -> None:
         self._position_of[rows] = np.arange(len(self.row_at), len(self.row_at) + len(rows))

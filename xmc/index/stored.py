@@ -34,39 +34,50 @@ class StoredIndex(LabelIndex):
         self._store = VectorStore(torch.empty((0, dim), device=self._device), none, none)
 
     @property
-    def n_rows(self) -> int:  # noqa: D102 - the contract is documented on LabelIndex
+    def n_rows(self) -> int:
+        """See :meth:`LabelIndex.n_rows`."""
         return self._store.n_rows
 
     @property
-    def n_searchable(self) -> int:  # noqa: D102
+    def n_searchable(self) -> int:
+        """See :meth:`LabelIndex.n_searchable`."""
         return int(np.count_nonzero(self._store.live))
 
-    def has(self, rows: np.ndarray) -> np.ndarray:  # noqa: D102
+    def has(self, rows: np.ndarray) -> np.ndarray:
+        """See :meth:`LabelIndex.has`."""
         return self._store.has(np.asarray(rows, dtype=np.int64))
 
-    def add(self, rows: np.ndarray, vectors: np.ndarray) -> None:  # noqa: D102
+    def add(self, rows: np.ndarray, vectors: np.ndarray) -> None:
+        """See :meth:`LabelIndex.add`."""
         rows = check_rows(rows)
         self._store.add(rows, self._stored_form(rows, vectors))
 
-    def replace(self, rows: np.ndarray, vectors: np.ndarray) -> None:  # noqa: D102
+    def replace(self, rows: np.ndarray, vectors: np.ndarray) -> None:
+        """See :meth:`LabelIndex.replace`."""
         rows = check_rows(rows)
         self._store.replace(rows, self._stored_form(rows, vectors))
 
-    def retire(self, rows: np.ndarray) -> None:  # noqa: D102
+    def retire(self, rows: np.ndarray) -> None:
+        """See :meth:`LabelIndex.retire`."""
         self._store.set_retired(check_rows(rows), True)
 
-    def restore(self, rows: np.ndarray) -> None:  # noqa: D102
+    def restore(self, rows: np.ndarray) -> None:
+        """See :meth:`LabelIndex.restore`."""
         self._store.set_retired(check_rows(rows), False)
 
-    def compact(self) -> None:  # noqa: D102
+    def compact(self, queries: np.ndarray | None = None) -> None:
+        """See :meth:`LabelIndex.compact`."""
         self._store = self._store.compacted()
 
-    def vectors(self, rows: np.ndarray) -> np.ndarray:  # noqa: D102
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """See :meth:`LabelIndex.vectors`."""
         positions = self._store.positions(np.asarray(rows, dtype=np.int64))
         return torch.as_tensor(self._store.take(positions)).cpu().numpy()
 
-    def save(self, directory: Path) -> None:  # noqa: D102
-        files.save(directory, self._store, self._description())
+    def save(self, directory: Path) -> None:
+        """See :meth:`LabelIndex.save`."""
+        described = {"kind": self.kind, "dim": self.dim, "metric": self.metric, "notice": self.notice}
+        files.save(directory, self._store, described | self._save_structure(directory))
 
     @classmethod
     def load(cls: type[Self], directory: Path, n_rows: int | None = None, device: str = "cpu") -> Self:
@@ -82,11 +93,7 @@ class StoredIndex(LabelIndex):
             ResourceError: the device is not there, or a file cannot be read.
         """
         described = files.load_description(directory)
-        if described["kind"] != cls.kind:
-            raise ArtifactError(
-                f"{directory}: found an index of kind {described['kind']!r}, wanted {cls.kind}"
-            )
-        index = cls(described["dim"], described["metric"], device)
+        index = cls._from_description(directory / "index.json", described, device)
         index.notice = described["notice"]
         arrays = files.load_arrays(directory, index.dim, n_rows)
         main, tail = (files.as_tensor(part).to(index._device) for part in (arrays.main, arrays.tail))
@@ -94,12 +101,19 @@ class StoredIndex(LabelIndex):
         index._load_structure(directory, described)
         return index
 
-    def _load_structure(self, directory: Path, described: dict[str, Any]) -> None:
-        """Load what a kind keeps besides the vectors; nothing by default."""
+    @classmethod
+    def _from_description(cls: type[Self], path: Path, described: dict[str, Any], device: str) -> Self:
+        """An empty index as index.json describes it."""
+        if described["kind"] != cls.kind:
+            raise ArtifactError(f"{path}: found an index of kind {described['kind']!r}, wanted {cls.kind}")
+        return cls(described["dim"], described["metric"], device)
 
-    def _description(self) -> dict[str, Any]:
-        """What index.json says."""
-        return {"kind": self.kind, "dim": self.dim, "metric": self.metric, "notice": self.notice}
+    def _save_structure(self, directory: Path) -> dict[str, Any]:
+        """Write what a kind keeps besides the vectors; what index.json shall say of it."""
+        return {}
+
+    def _load_structure(self, directory: Path, described: dict[str, Any]) -> None:
+        """Load what :meth:`_save_structure` wrote."""
 
     def _search(self, queries: np.ndarray, k: int, allowed: np.ndarray | None) -> Shortlist:
         eligible = self._store.live

@@ -2,7 +2,7 @@
 
 A batch never crosses a shard and follows from the shard alone, each shard's part is synced and renamed before
 the journal names it, and a run goes on only under the settings it began with: so an output is the same, byte
-for byte, however often the job was killed. Memory holds one shard, and some 300 bytes for each finished one;
+for byte, however often the job was killed. Memory holds one shard, and about 1 kB for each finished one;
 the disk holds the parts and, while they are merged, the output too.
 """
 

@@ -130,13 +130,15 @@ class Run:
     def open_journal(self) -> IO[bytes]:
         """The journal, for `add`."""
         with disk_errors(self.journal, advice=ADVICE):
-            return self.journal.open("ab")
+            # Without a buffer: what the disk refused must not come up once more when the file is closed.
+            return self.journal.open("ab", buffering=0)
 
     def add(self, record: ShardRecord, journal: IO[bytes]) -> None:
         """Note a shard whose part is on the disk."""
         with disk_errors(self.journal, advice=ADVICE):
-            journal.write(json.dumps(asdict(record)).encode() + b"\n")
-            journal.flush()
+            line = memoryview(json.dumps(asdict(record)).encode() + b"\n")
+            while line:
+                line = line[journal.write(line) :]
             os.fsync(journal.fileno())
         self.finished[record.index] = record
 

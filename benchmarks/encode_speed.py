@@ -1,0 +1,147 @@
+"""How fast the dense tower encodes, beside the fastest bare ``transformers`` loop found for the same windows.
+
+    python benchmarks/encode_speed.py [--docs FILE.jsonl[.gz]] [--n 200] [--rounds 5] [--threads 2]
+
+The bare loops get their windows tokenised, sorted by length and cut into batches beforehand: they only pad, run
+the model, pool and normalise. The tower starts from the texts. Attention kernel, dtype and batch size of the
+loop are screened on part of the windows, the fastest few then run in turn with the tower. Ratios are medians over
+rounds, of wall time and of CPU time; on a machine with other work only ratios, and CPU time, mean much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from xmc.encoders import pretrained
+from xmc.encoders.dense import DenseTower
+from xmc.encoders.windows import cut, lay, tokenise
+
+HERE = Path(__file__).parent
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+BATCH_SIZES = (8, 16, 32, 64)
+FINALISTS = 3
+
+
+class BareLoop:
+    """Sorted windows through ``AutoModel`` in padded batches of ``size``."""
+
+    def __init__(self, model: Any, name: str, size: int):
+        self._model, self.name, self._size = model, f"{name}, batches of {size}", size
+
+    @torch.inference_mode()
+    def __call__(self, windows: list[np.ndarray]) -> np.ndarray:
+        found = []
+        for i in range(0, len(windows), self._size):
+            batch = windows[i : i + self._size]
+            mask = np.arange(len(batch[0])) < np.array([len(w) for w in batch])[:, None]
+            ids = np.zeros(mask.shape, np.int64)
+            ids[mask] = np.concatenate(batch)
+            m = torch.from_numpy(mask)
+            hidden = self._model(input_ids=torch.from_numpy(ids), attention_mask=m.long())[0]
+            mean = (hidden * m[:, :, None]).sum(1) / m.sum(1, keepdim=True)
+            found.append(functional.normalize(mean.float(), dim=1))
+        return torch.cat(found).numpy()
+
+
+def bare_loops() -> Iterator[BareLoop]:
+    from transformers import AutoModel
+
+    folder = pretrained.find("default")
+    for attention, dtype in itertools.product(("eager", "sdpa"), DTYPES):
+        model = AutoModel.from_pretrained(folder, attn_implementation=attention).to(DTYPES[dtype]).eval()
+        for size in BATCH_SIZES:
+            yield BareLoop(model, f"{attention}, {dtype}", size)
+
+
+def timed(run: Callable[[], object]) -> tuple[float, float]:
+    """Wall and CPU seconds of one run."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def windows_of(tower: DenseTower, texts: list[str], length: int) -> list[np.ndarray]:
+    """The tower's own windows, longest first."""
+    prefix, suffix = (np.array(x) for x in pretrained.special_tokens(tower.tokenizer))
+    windows = cut(*tokenise(tower.tokenizer, texts), length - len(prefix) - len(suffix))
+    order = np.argsort(-windows.lengths, kind="stable")
+    return [lay(windows, order[i : i + 1], prefix, suffix) for i in range(len(order))]
+
+
+def screen(windows: list[np.ndarray]) -> list[BareLoop]:
+    """The fastest loops by CPU time on every fourth window, each run twice and the better one taken."""
+    part = windows[::4]
+    loops = list(bare_loops())
+    seconds = [min(timed(lambda: loop(part))[1] for _ in range(2)) for loop in loops]  # noqa: B023
+    return [loops[i] for i in np.argsort(seconds)[:FINALISTS]]
+
+
+def compare(texts: list[str], length: int, rounds: int, threads: int) -> float:
+    """Prints one comparison; the tower's tokens per CPU second."""
+    tower = DenseTower.load("default", max_length=length, threads=threads)
+    windows = windows_of(tower, texts, length)
+    n_tokens = sum(map(len, windows))
+    loops = screen(windows)
+    runs: list[Callable[[], object]] = [lambda: tower.encode(texts)]
+    runs += [lambda loop=loop: loop(windows) for loop in loops]  # type: ignore[misc]
+    times = np.array([[timed(run) for run in runs] for _ in range(rounds)])  # (rounds, runs, wall and CPU)
+    for name, (wall, cpu) in zip(
+        ["tower", *(f"bare: {x.name}" for x in loops)], np.median(times, 0), strict=True
+    ):
+        print(f"  {name:40s} {len(texts) / wall:7.1f} docs/s {n_tokens / wall:8.0f} tokens/s wall "
+              f"{n_tokens / cpu:8.0f} tokens/s CPU")  # fmt: skip
+    best = times[:, 1:].min(axis=1)
+    wall, cpu = np.median(best / times[:, 0], axis=0)
+    print(f"  tower / fastest bare loop of each round: {wall:.2f} by wall time, {cpu:.2f} by CPU time\n")
+    return float(n_tokens / np.median(times[:, 0, 1]))
+
+
+def whole(texts: list[str], threads: int) -> None:
+    """Prints what whole documents take at the default length."""
+    tower = DenseTower.load("default", threads=threads)
+    n_tokens = int(tokenise(tower.tokenizer, texts)[1].sum())
+    wall, cpu = timed(lambda: tower.encode(texts))
+    print(f"whole documents, windows of {tower.max_length}: {len(texts)} documents, {n_tokens / len(texts):.0f} tokens "
+          f"each: {cpu:.1f} CPU s, {wall:.1f} s; {cpu / len(texts) * 1000 / 60:.2f} CPU minutes per 1,000")  # fmt: skip
+
+
+def read_texts(path: Path, n: int) -> list[str]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", newline="\n") as f:
+        return [json.loads(line)["text"] for line in itertools.islice(f, n)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--docs", type=Path, default=HERE / "data" / "tib-core-en" / "train.jsonl.gz")
+    parser.add_argument("--n", type=int, default=200, help="documents")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--only-whole", action="store_true", help="time whole documents only")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    texts = read_texts(options.docs, options.n)
+    if not options.only_whole:
+        speed = {}
+        for length in (128, 256):
+            print(f"windows of at most {length} tokens, {options.threads} threads")
+            speed[length] = compare(texts, length, options.rounds, options.threads)
+        print(f"tokens per CPU second at 256 / at 128: {speed[256] / speed[128]:.2f}")
+    whole(texts, options.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""VectorCache: window vectors of shards of texts on disk, by content, so that a killed build goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xmc.artifacts import ArtifactWriter, is_artifact, open_artifact
+from xmc.encoders.dense import DenseTower
+from xmc.encoders.windows import WindowVectors
+from xmc.encoders.writer import VectorWriter, read_vectors
+
+KIND = "vectors"
+
+
+class VectorCache:
+    """Encodes with ``tower``, and keeps each list of texts under the hash of texts, weights and settings."""
+
+    def __init__(self, tower: DenseTower, directory: Path) -> None:
+        self.tower, self.directory = tower, directory
+        self._identity = f"{tower.sha256} {tower.pooling} {tower.max_length} {tower.dtype} {tower.device}"
+
+    def encode(self, texts: Sequence[str], names: Sequence[str] | None = None) -> WindowVectors:
+        """The texts' vectors, from disk if this list was encoded before."""
+        path = self.directory / self._key(texts)
+        if not is_artifact(path):
+            vectors = self.tower.encode(texts, names=names)
+            with ArtifactWriter(path, KIND, built_by="xmc index") as writer:
+                with VectorWriter(writer.path / "vectors", self.tower.dim) as out:
+                    out.append(vectors)
+            return vectors
+        found = read_vectors(open_artifact(path, KIND, verify=True).directory("vectors"))
+        return WindowVectors(np.array(found.vectors), np.array(found.windows), np.array(found.indptr))
+
+    def clear(self) -> None:
+        """Remove what was kept."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _key(self, texts: Sequence[str]) -> str:
+        digest = hashlib.sha256(self._identity.encode())
+        for text in texts:
+            encoded = text.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        return digest.hexdigest()[:32]

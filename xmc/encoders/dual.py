@@ -1,0 +1,127 @@
+"""DualEncoder: one vector for each text, of a dense and a lexical part side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from xmc.artifacts import load_json, save_json
+from xmc.data.records import DocumentBatch
+from xmc.encoders.dense import DenseTower
+from xmc.encoders.given import GivenTower
+from xmc.encoders.lexical import LexicalTower
+from xmc.encoders.windows import WindowVectors
+from xmc.errors import ArtifactError
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch of n texts.
+
+    ``dense``: (n, dense_dim) unit or zero rows and the vectors of their windows, None without that tower;
+    ``features``: (n, n_features) sparse unit rows; ``lexical``: (n, lexical_dim) their projection, unit or
+    zero rows.
+    """
+
+    dense: WindowVectors | None
+    features: sp.csr_matrix
+    lexical: np.ndarray
+
+    @property
+    def towers(self) -> np.ndarray:
+        """(n, dim) float32 the towers' unit vectors side by side, unweighted."""
+        return self.lexical if self.dense is None else np.hstack([self.dense.vectors, self.lexical])
+
+    @property
+    def ok(self) -> np.ndarray:
+        """(n,) bool: texts with a vector in one tower at least."""
+        lexical = np.diff(self.features.indptr) > 0
+        return lexical if self.dense is None else lexical | self.dense.ok
+
+    def take(self, rows: np.ndarray) -> Encoded:
+        """Some of the texts, in the order of their ``rows``."""
+        dense = None if self.dense is None else self.dense.take(rows)
+        return Encoded(dense, self.features[rows], self.lexical[rows])
+
+    @staticmethod
+    def concat(parts: Sequence[Encoded]) -> Encoded:
+        """The texts of all parts (one at least), one after another."""
+        dense = [part.dense for part in parts if part.dense is not None]
+        return Encoded(
+            WindowVectors.concat(dense) if dense else None,
+            sp.vstack([part.features for part in parts], format="csr"),
+            np.concatenate([part.lexical for part in parts]),
+        )
+
+
+class DualEncoder:
+    """Documents and labels to vectors in one inner-product space (after Luan et al., TACL 2021).
+
+    ``share``: of a unit vector's squared length that the dense tower holds; the similarity of two texts
+    is ``share * dense + (1 - share) * lexical``.
+    """
+
+    def __init__(
+        self, dense: DenseTower | None, lexical: LexicalTower | GivenTower, share: float = 0.5
+    ) -> None:
+        self.dense, self.lexical = dense, lexical
+        self.share = share if dense is not None else 0.0
+
+    @property
+    def dense_dim(self) -> int:
+        """Length of the dense part, 0 without it."""
+        return 0 if self.dense is None else self.dense.dim
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.dense_dim + self.lexical.dim
+
+    @property
+    def scale(self) -> np.ndarray:
+        """(dim,) what ``Encoded.towers`` is multiplied with to give the joined vector."""
+        shares = np.repeat([self.share, 1 - self.share], [self.dense_dim, self.lexical.dim])
+        return np.sqrt(shares).astype(np.float32)
+
+    def encode(self, batch: DocumentBatch, progress: Callable[[int], object] | None = None) -> Encoded:
+        """Encode documents; those without any token are marked in ``Encoded.ok``."""
+        features = self.lexical.features_of(batch)
+        dense = None
+        if self.dense is not None and batch.texts is not None:
+            dense = self.dense.encode(batch.texts, names=batch.ids)
+        if progress is not None:
+            progress(len(batch))
+        return Encoded(dense, features, self.lexical.project(features))
+
+    def encode_texts(self, texts: Sequence[str]) -> Encoded:
+        """Encode bare texts, such as labels'."""
+        names = [str(i) for i in range(len(texts))]
+        return self.encode(DocumentBatch(names, list(texts), None, None, names))
+
+    def save(self, directory: Path) -> None:
+        """Write both towers; the directory holds all that is needed to encode again."""
+        if self.dense is not None:
+            (directory / "dense").mkdir(parents=True)
+            self.dense.save(directory / "dense")
+        directory.mkdir(exist_ok=True)
+        self.lexical.save(directory)
+        kind = "given" if isinstance(self.lexical, GivenTower) else "lexical"
+        save_json(
+            directory / "dual.json", {"share": self.share, "dense": self.dense is not None, "words": kind}
+        )
+
+    @classmethod
+    def load(cls, directory: Path, device: str = "auto", dtype: str = "auto") -> DualEncoder:
+        """Read what ``save`` wrote. Raises ArtifactError where the parts do not fit."""
+        parts = load_json(directory / "dual.json")
+        try:
+            share, has_dense, kind = float(parts["share"]), bool(parts["dense"]), parts["words"]
+            tower = {"given": GivenTower, "lexical": LexicalTower}[kind]
+        except (KeyError, TypeError, ValueError):
+            raise ArtifactError(f"{directory / 'dual.json'}: not a description of two towers") from None
+        dense = DenseTower.load(str(directory / "dense"), device=device, dtype=dtype) if has_dense else None
+        return cls(dense, tower.load(directory), share)  # type: ignore[attr-defined]

@@ -1,0 +1,74 @@
+"""GivenTower: documents that come as rows of sparse features, weighted by IDF and projected like words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from xmc.artifacts import load_array, load_json, save_array, save_json
+from xmc.data.records import DocumentBatch
+from xmc.encoders.lexical import LexicalSettings, random_projection, unit, unit_rows
+from xmc.errors import ArtifactError, InputError
+
+
+class GivenTower:
+    """Sparse features to sparse unit rows and to dense unit rows; labels have no text here."""
+
+    def __init__(self, settings: LexicalSettings, idf: np.ndarray) -> None:
+        self.settings = settings.validate()
+        self.idf = idf
+        self._projection: sp.csr_matrix | None = None
+
+    @property
+    def dim(self) -> int:
+        """Length of a projected row."""
+        return self.settings.dim
+
+    @property
+    def n_features(self) -> int:
+        """How many features a document has at most."""
+        return len(self.idf)
+
+    @classmethod
+    def fit(cls, batches: Iterable[sp.csr_matrix], n_features: int, settings: LexicalSettings) -> GivenTower:
+        """IDF from a stream of (n, n_features) matrices."""
+        frequency, n_docs = np.zeros(n_features, np.int64), 0
+        for matrix in batches:
+            frequency += np.bincount(matrix.indices, minlength=n_features)
+            n_docs += matrix.shape[0]
+        return cls(settings, (1 + np.log((1 + n_docs) / (1 + frequency))).astype(np.float32))
+
+    def features_of(self, batch: DocumentBatch) -> sp.csr_matrix:
+        """(n_docs, n_features) unit rows. Raises InputError for texts or another number of features."""
+        if batch.features is None:
+            raise InputError(f"{batch.places[0]}: text, but the model was built on sparse features")
+        if batch.features.shape[1] != self.n_features:
+            found = batch.features.shape[1]
+            raise InputError(f"{batch.places[0]}: {found} features; the model was built on {self.n_features}")
+        matrix = batch.features.astype(np.float32)
+        data = matrix.data * self.idf[matrix.indices]
+        return unit_rows(sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape))
+
+    def project(self, features: sp.csr_matrix) -> np.ndarray:
+        """(n, dim) float32 unit rows; an empty row stays zero."""
+        if self._projection is None:
+            self._projection = random_projection(self.n_features, self.settings)
+        return unit((features @ self._projection).toarray().astype(np.float32))
+
+    def save(self, directory: Path) -> None:
+        """Write settings and weights."""
+        save_json(directory / "given.json", asdict(self.settings))
+        save_array(directory / "given_idf.npy", self.idf)
+
+    @classmethod
+    def load(cls, directory: Path) -> GivenTower:
+        """Read what ``save`` wrote."""
+        try:
+            settings = LexicalSettings(**load_json(directory / "given.json"))
+        except TypeError as error:
+            raise ArtifactError(f"{directory / 'given.json'}: {error}") from None
+        return cls(settings, np.asarray(load_array(directory / "given_idf.npy")))

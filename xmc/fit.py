@@ -1,0 +1,106 @@
+"""Fits, on training documents held out for it, every weight that an untrained model needs.
+
+The held-out documents are taken out of the memory and out of the centroids, so labels that only they carry
+compete as labels without documents, at the rate at which new documents bring such labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from xmc.encoders.dual import DualEncoder, Encoded
+from xmc.index.kinds import make_index
+from xmc.index.matcher import LabelMatcher
+from xmc.memory import DocumentMemory
+from xmc.mix import Mix, fit_mix, fit_probability
+from xmc.prototypes import DEFAULT as DEFAULT_PROTOTYPE
+from xmc.prototypes import LabelParts
+from xmc.shortlist import DEFAULT, Candidates, Shortlister
+
+MAX_HELD_OUT = 1000
+HELD_OUT_SHARE = 0.2
+SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
+# Slope and offset of the probability of a score where no documents are there to fit them.
+DEFAULT_PROBABILITY = (1.0, -8.0)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """All that is fitted: the prototypes' mix, the final mix, and slope and offset of the probability."""
+
+    prototype: Mix = DEFAULT_PROTOTYPE
+    final: Mix = DEFAULT
+    probability: tuple[float, float] = DEFAULT_PROBABILITY
+
+
+def held_out(n_docs: int, seed: int) -> np.ndarray:
+    """(n_docs,) bool: the documents that the fit is measured on."""
+    chosen = np.zeros(n_docs, bool)
+    n = min(MAX_HELD_OUT, int(n_docs * HELD_OUT_SHARE))
+    chosen[np.random.default_rng(seed).permutation(n_docs)[:n]] = True
+    return chosen
+
+
+def fit_share(encoder: DualEncoder, towers: np.ndarray, labels: sp.csr_matrix, held: np.ndarray) -> float:
+    """The dense tower's share of the similarity with which neighbours vote best for held-out documents.
+
+    ``towers`` (n_docs, dim) unit tower vectors, ``labels`` (n_docs, n_labels), ``held`` (n_docs,) bool.
+    """
+    if not encoder.dense_dim or held.sum() < 20:
+        return encoder.share
+    rows = np.flatnonzero(held)[:300]
+    rest = np.flatnonzero(~held)[:20_000]
+    left, right, cut = np.asarray(towers[rows]), np.asarray(towers[rest]), encoder.dense_dim
+    dense, words = left[:, :cut] @ right[:, :cut].T, left[:, cut:] @ right[:, cut:].T
+    gold = (labels[rows] @ labels[rest].T).toarray() > 0
+    quality = [_first_right(share * dense + (1 - share) * words, gold) for share in SHARES]
+    return SHARES[int(np.argmax(quality))]
+
+
+def _first_right(similarity: np.ndarray, gold: np.ndarray, k: int = 10) -> float:
+    """Share of the ``k`` nearest documents that have a label in common."""
+    near = np.argpartition(-similarity, min(k, similarity.shape[1] - 1), axis=1)[:, :k]
+    return float(np.take_along_axis(gold, near, axis=1).mean())
+
+
+@dataclass(frozen=True)
+class FitTask:
+    """The held-out documents (``encoded``, ``gold``) and the model without them."""
+
+    encoder: DualEncoder
+    encoded: Encoded
+    gold: sp.csr_matrix
+    parts: LabelParts
+    matcher: LabelMatcher | None
+    memory: DocumentMemory
+    among: np.ndarray
+    active: np.ndarray
+
+    def fit(self) -> Weights:
+        """Prototype mix first, then with its candidates the final mix, then the probability."""
+        if not self.gold.nnz:
+            return Weights()
+        found = self._candidates(DEFAULT_PROTOTYPE)
+        features = self.parts.pair_features(self.encoded.towers, found.of_doc, found.rows)
+        prototype = fit_mix(features, self._right(found), found.of_doc, DEFAULT_PROTOTYPE)
+        found = self._candidates(prototype)
+        right, features = self._right(found), found.mix_features(self.parts.frequency)
+        final = fit_mix(features, right, found.of_doc, DEFAULT)
+        return Weights(prototype, final, fit_probability(final(features), right))
+
+    def _right(self, found: Candidates) -> np.ndarray:
+        """(n_candidates,) bool: gold."""
+        return np.asarray(self.gold[found.of_doc, found.rows]).ravel() > 0
+
+    def _candidates(self, mix: Mix) -> Candidates:
+        vectors = self.parts.fold(mix, self.encoder.scale)
+        rows = np.flatnonzero(vectors.any(axis=1) & self.active)
+        index = make_index("exact", vectors.shape[1], "ip")
+        index.add(rows, vectors[rows])
+        scoreable = np.zeros(len(vectors), bool)
+        scoreable[rows] = True
+        shortlister = Shortlister(self.encoder, index, self.matcher, self.memory, scoreable, self.among)
+        return shortlister.candidates(self.encoded)

@@ -1,0 +1,176 @@
+"""Approximate search by FAISS on the CPU, behind the same contract as exact search."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xmc.errors import ArtifactError
+from xmc.index.base import IndexInputError, Metric, check_vectors
+from xmc.index.fitting import ANN_KINDS, fit
+from xmc.index.kernel import pair_scores, rank_pairs, to_unit
+from xmc.index.scan import Ranked, Scan
+from xmc.index.stored import StoredIndex
+from xmc.index.structures import Effort, Structure, build_structure, load_structure
+
+# Recall is measured at this many results, on this many queries.
+TUNED_K = 100
+TUNING_QUERIES = 200
+# With a smaller share of the main segment eligible, exact search over them is the cheaper one.
+MIN_ELIGIBLE = 0.1
+# Candidates in memory at a time.
+BLOCK_CANDIDATES = 2**21
+
+
+class AnnIndex(StoredIndex):
+    """FAISS proposes candidates among the main segment, the kernel scores them; the tail is searched exactly.
+
+    The least effort is used that reached ``recall`` on sample queries. A query for which FAISS proposes too
+    few eligible candidates is searched exactly. FAISS works on the CPU, so the vectors lie there.
+    """
+
+    def __init__(
+        self, kind: str, dim: int, metric: Metric = "cosine", recall: float = 0.95, strict: bool = False
+    ) -> None:
+        """An empty index of one of ``ANN_KINDS``.
+
+        Args:
+            kind: "hnsw", "ivf_flat", "ivf_sq8" or "ivf_pq".
+            dim: length of the vectors.
+            metric: "cosine" or "ip".
+            recall: the share of the exact answer that is to be found, above 0, at most 1.
+            strict: refuse to build for too few vectors, instead of falling back to another kind.
+        """
+        super().__init__(dim, metric)
+        if not 0 < recall <= 1:
+            raise IndexInputError(f"index.recall={recall}: wanted a number above 0, at most 1")
+        self.kind = kind
+        self.recall = recall
+        self.strict = strict
+        self._structure: Structure | None = None
+        self._effort = Effort(1, 1)
+        self._tuned_k = TUNED_K
+
+    @property
+    def built_as(self) -> str:
+        """See :meth:`LabelIndex.built_as`."""
+        return self._structure.name if self._structure else "exact"
+
+    def compact(self, queries: np.ndarray | None = None) -> None:
+        """See :meth:`LabelIndex.compact`."""
+        asked = None if queries is None else check_vectors(queries, self.dim, "query")
+        name, notice = fit(self.kind, self.n_searchable, self.strict)
+        store = self._store.compacted()
+        structure = None if name == "exact" else build_structure(name, store.main.vectors.numpy())
+        self._store, self._structure, self.notice = store, structure, notice
+        if structure:
+            self._tune(self._sample(asked), structure)
+
+    @classmethod
+    def _from_description(cls, path: Path, described: dict[str, Any], device: str) -> AnnIndex:
+        recall: Any = described.get("recall")
+        strict: Any = described.get("strict")
+        sound = isinstance(recall, float) and 0 < recall <= 1 and isinstance(strict, bool)
+        if described["kind"] not in ANN_KINDS or not sound:
+            raise ArtifactError(f"{path}: does not describe a FAISS index; rebuild the index")
+        return cls(described["kind"], described["dim"], described["metric"], recall, strict)
+
+    def _save_structure(self, directory: Path) -> dict[str, Any]:
+        described: dict[str, Any] = {"recall": float(self.recall), "strict": self.strict, "structure": None}
+        if self._structure:
+            described["structure"] = {
+                "name": self._structure.name,
+                "bytes": self._structure.save(directory / "index.faiss"),
+                "breadth": self._effort.breadth,
+                "fetch": self._effort.fetch,
+                "tuned_k": self._tuned_k,
+            }
+        return described
+
+    def _load_structure(self, directory: Path, described: dict[str, Any]) -> None:
+        found = described.get("structure")
+        if found is None:
+            return
+        numbers = ("bytes", "breadth", "fetch", "tuned_k")
+        sound = isinstance(found, dict) and all(type(found.get(n)) is int and found[n] > 0 for n in numbers)
+        if not sound or found.get("name") not in ANN_KINDS:
+            raise ArtifactError(f"{directory / 'index.json'}: structure is damaged; rebuild the index")
+        n_main = len(self._store.main)
+        path = directory / "index.faiss"
+        self._structure = load_structure(path, found["name"], n_main, self.dim, found["bytes"])
+        self._effort = Effort(found["breadth"], found["fetch"])
+        self._tuned_k = found["tuned_k"]
+
+    def _best(self, queries: Tensor, k: int, eligible: np.ndarray) -> Ranked:
+        n_main = len(self._store.main)
+        n_eligible = int(np.count_nonzero(eligible[:n_main]))
+        if self._structure is None or n_eligible < MIN_ELIGIBLE * n_main or k == 0:
+            return Scan(self._store, eligible).search(queries, k)
+        rows, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        step = max(1, BLOCK_CANDIDATES // (k * self._effort.fetch))
+        for start in range(0, len(queries), step):
+            block = slice(start, start + step)
+            rows[block], scores[block] = self._search_block(queries[block], k, eligible, n_eligible)
+        return rows, scores
+
+    def _search_block(self, queries: Tensor, k: int, eligible: np.ndarray, n_eligible: int) -> Ranked:
+        """The main segment's candidates and the tail's best, ranked together."""
+        found = self._candidates(queries, k, eligible, n_eligible)
+        of_query, place = np.nonzero(found >= 0)
+        positions = found[of_query, place]
+        scores = pair_scores(queries, self._store.take, of_query, positions)
+        tail_rows, tail_scores = Scan(self._store, eligible, tail_only=True).search(queries, k)
+        of_query_in_tail = np.repeat(np.arange(len(queries)), tail_rows.shape[1])
+        ranked_rows, ranked_scores = rank_pairs(
+            np.concatenate((of_query, of_query_in_tail)),
+            np.concatenate((self._store.row_at[positions], tail_rows.ravel())),
+            np.concatenate((scores, tail_scores.ravel())),
+            len(queries),
+            k,
+        )
+        short = np.count_nonzero(found >= 0, axis=1) < min(k, n_eligible)
+        if short.any():
+            exact = Scan(self._store, eligible).search(queries[torch.from_numpy(short)], k)
+            ranked_rows[short], ranked_scores[short] = exact
+        return ranked_rows, ranked_scores
+
+    def _candidates(self, queries: Tensor, k: int, eligible: np.ndarray, n_eligible: int) -> np.ndarray:
+        """(n_queries, n) positions in the main segment, -1 where there are fewer.
+
+        The effort grows with the results wanted and with the share of vectors that do not count.
+        """
+        n_main = len(self._store.main)
+        mask = None if n_eligible == n_main else eligible[:n_main]
+        effort = max(1.0, k / self._tuned_k) * n_main / n_eligible
+        breadth = math.ceil(self._effort.breadth * effort)
+        n = min(self._effort.fetch * k, n_eligible)
+        if self._structure is None:
+            return np.empty((len(queries), 0), dtype=np.int64)
+        return self._structure.candidates(queries.numpy(), n, breadth, mask)
+
+    def _tune(self, queries: Tensor, structure: Structure) -> None:
+        """Take the least effort with which the wanted recall is reached on the (n, dim) queries."""
+        live = self._store.live
+        self._tuned_k = min(TUNED_K, int(np.count_nonzero(live)))
+        _, exact = Scan(self._store, live).search(queries, self._tuned_k)
+        reached = 0.0
+        for effort in structure.efforts(self._tuned_k):
+            self._effort = effort
+            _, scores = self._best(queries, self._tuned_k, live)
+            reached = float(np.mean(scores >= exact[:, -1:]))
+            if reached >= self.recall:
+                return
+        self.notice = f"index.recall={self.recall}: {structure.name} reaches {reached:.3f} at most"
+
+    def _sample(self, queries: np.ndarray | None) -> Tensor:
+        """(n, dim) queries to tune with, spread over the given ones or over the stored vectors."""
+        if queries is None or not len(queries):
+            spread = np.linspace(0, len(self._store.main) - 1, TUNING_QUERIES).astype(np.int64)
+            return torch.as_tensor(self._store.take(np.unique(spread)))
+        spread = np.unique(np.linspace(0, len(queries) - 1, TUNING_QUERIES).astype(np.int64))
+        return torch.from_numpy(to_unit(queries[spread]) if self.metric == "cosine" else queries[spread])

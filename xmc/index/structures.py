@@ -1,0 +1,239 @@
+"""FAISS structures that propose candidates among the vectors of a main segment.
+
+They see the vectors as positions 0..n-1 and only propose: what is returned, and with which score, is decided
+by the fixed-order kernel. For a query they propose the same candidates in every batch. Inverted lists are
+therefore chosen by our own exact search among the centroids: FAISS's own choice comes from a matrix product
+whose rounding changes with the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from xmc.artifacts import need_space
+from xmc.errors import ArtifactError, ResourceError
+from xmc.index.fitting import PQ_CENTROIDS, n_lists
+from xmc.index.native import load_faiss
+from xmc.index.scan import Scan
+from xmc.index.store import VectorStore
+
+# HNSW (Malkov & Yashunin, 2018): links per node, and how widely a node's place is searched at build.
+HNSW_LINKS = 24
+HNSW_BUILD_BREADTH = 100
+# A subvector of the product quantiser: 4 dimensions in one byte.
+PQ_DIMS = 4
+CLUSTERING_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard a structure looks.
+
+    Attributes:
+        breadth: lists probed, or nodes kept in view (efSearch).
+        fetch: candidates per wanted result.
+    """
+
+    breadth: int
+    fetch: int
+
+
+class Structure(ABC):
+    """Proposes candidates by inner product.
+
+    Attributes:
+        name: the kind that it is.
+        faiss_index: what is written to disk.
+    """
+
+    def __init__(self, name: str, faiss_index: Any) -> None:
+        self.name = name
+        self.faiss_index = faiss_index
+
+    @abstractmethod
+    def efforts(self, k: int) -> Iterator[Effort]:
+        """Efforts for ``k`` results, each harder than the one before."""
+
+    @abstractmethod
+    def candidates(self, queries: np.ndarray, n: int, breadth: int, mask: np.ndarray | None) -> np.ndarray:
+        """(n_queries, n) int64 positions, -1 where there are fewer; only where ``mask`` is True, if given."""
+
+    def save(self, path: Path) -> int:
+        """Write the structure; its size in bytes.
+
+        Raises:
+            ResourceError: it cannot be written.
+        """
+        faiss = load_faiss()
+        try:
+            faiss.write_index(self.faiss_index, str(path))
+        except RuntimeError as error:
+            need_space(path.parent, self.n_bytes())
+            reason = str(error).splitlines()[0]
+            raise ResourceError(f"{path}: cannot be written ({reason})") from error
+        return path.stat().st_size
+
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """About how large the structure is."""
+
+
+class Hnsw(Structure):
+    """A graph of near neighbours over vectors in bf16, half the memory of FAISS's own default."""
+
+    @classmethod
+    def build(cls, vectors: np.ndarray) -> Hnsw:
+        """The graph of (n, dim) vectors; which links it gets varies a little with the number of threads."""
+        faiss = load_faiss()
+        scalar = faiss.ScalarQuantizer.QT_bf16
+        index = faiss.IndexHNSWSQ(vectors.shape[1], scalar, HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = HNSW_BUILD_BREADTH
+        index.train(vectors)
+        index.add(vectors)
+        return cls("hnsw", index)
+
+    def efforts(self, k: int) -> Iterator[Effort]:
+        """See :meth:`Structure.efforts`."""
+        breadth = max(k, 16)
+        while breadth < 2 * self.faiss_index.ntotal:
+            yield Effort(breadth, 1)
+            breadth *= 2
+
+    def candidates(self, queries: np.ndarray, n: int, breadth: int, mask: np.ndarray | None) -> np.ndarray:
+        """See :meth:`Structure.candidates`."""
+        faiss = load_faiss()
+        breadth = min(max(breadth, n), self.faiss_index.ntotal)
+        selector = _selector(mask)
+        params = faiss.SearchParametersHNSW(efSearch=breadth, **selector)
+        return self.faiss_index.search(queries, n, params=params)[1]
+
+    def n_bytes(self) -> int:
+        """See :meth:`Structure.n_bytes`."""
+        return int(self.faiss_index.ntotal) * (2 * self.faiss_index.d + 8 * HNSW_LINKS + 8)
+
+
+class Ivf(Structure):
+    """Inverted lists over flat, 8-bit or product-quantised vectors."""
+
+    def __init__(self, name: str, faiss_index: Any) -> None:
+        super().__init__(name, faiss_index)
+        self.n_lists = int(faiss_index.nlist)
+        centroids = faiss_index.quantizer.reconstruct_n(0, self.n_lists)
+        none = np.zeros(0, dtype=np.int64)
+        store = VectorStore(torch.from_numpy(centroids), np.arange(self.n_lists), none)
+        self._centroids = Scan(store, store.live)
+
+    @classmethod
+    def build(cls, name: str, vectors: np.ndarray) -> Ivf:
+        """The lists of (n, dim) vectors, as ``name`` (ivf_flat, ivf_sq8, ivf_pq) says."""
+        faiss = load_faiss()
+        vectors = _padded(name, vectors)
+        dim, metric = vectors.shape[1], faiss.METRIC_INNER_PRODUCT
+        lists, quantizer = n_lists(len(vectors)), faiss.IndexFlatIP(dim)
+        if name == "ivf_flat":
+            index = faiss.IndexIVFFlat(quantizer, dim, lists, metric)
+        elif name == "ivf_sq8":
+            scalar = faiss.ScalarQuantizer.QT_8bit
+            index = faiss.IndexIVFScalarQuantizer(quantizer, dim, lists, scalar, metric)
+        else:
+            bits = PQ_CENTROIDS.bit_length() - 1
+            index = faiss.IndexIVFPQ(quantizer, dim, lists, dim // PQ_DIMS, bits, metric)
+            index.pq.cp.niter = CLUSTERING_ROUNDS
+        index.cp.niter = CLUSTERING_ROUNDS
+        index.train(vectors)
+        index.add(vectors)
+        return cls(name, index)
+
+    def efforts(self, k: int) -> Iterator[Effort]:
+        """See :meth:`Structure.efforts`."""
+        fetch = {"ivf_flat": 1, "ivf_sq8": 2, "ivf_pq": 8}[self.name]
+        breadth = self._enough(fetch * k)
+        while breadth < self.n_lists:
+            yield Effort(breadth, fetch)
+            breadth *= 2
+        while fetch * k < 2 * self.faiss_index.ntotal:
+            yield Effort(self.n_lists, fetch)
+            fetch *= 2
+
+    def candidates(self, queries: np.ndarray, n: int, breadth: int, mask: np.ndarray | None) -> np.ndarray:
+        """See :meth:`Structure.candidates`."""
+        faiss = load_faiss()
+        queries = _padded(self.name, queries)
+        probes = min(max(breadth, self._enough(n)), self.n_lists)
+        lists, nearness = self._centroids.search(torch.from_numpy(queries), probes)
+        found = np.empty((len(queries), n), dtype=np.int64)
+        scores = np.empty((len(queries), n), dtype=np.float32)
+        params = faiss.SearchParametersIVF(nprobe=probes, **_selector(mask))
+        pointers = [faiss.swig_ptr(array) for array in (queries, lists, nearness, scores, found)]
+        self.faiss_index.search_preassigned_c(len(queries), pointers[0], n, *pointers[1:], False, params)
+        return found
+
+    def n_bytes(self) -> int:
+        """See :meth:`Structure.n_bytes`."""
+        return int(self.faiss_index.ntotal) * (int(self.faiss_index.code_size) + 8)
+
+    def _enough(self, n: int) -> int:
+        """How many lists hold twice ``n`` vectors, on average; fewer would often come short."""
+        return math.ceil(2 * n * self.n_lists / self.faiss_index.ntotal)
+
+
+def build_structure(name: str, vectors: np.ndarray) -> Structure:
+    """The structure of that kind over (n, dim) vectors."""
+    return Hnsw.build(vectors) if name == "hnsw" else Ivf.build(name, vectors)
+
+
+def load_structure(path: Path, name: str, n: int, dim: int, n_bytes: int) -> Structure:
+    """The structure that :meth:`Structure.save` wrote.
+
+    Raises:
+        ArtifactError: the file is damaged, or is not the structure of ``n`` vectors that was asked for.
+    """
+    faiss = load_faiss()
+    if not path.is_file():
+        raise ArtifactError(f"{path}: file is missing; rebuild the index")
+    if path.stat().st_size != n_bytes:
+        raise ArtifactError(f"{path}: found {path.stat().st_size} bytes, wanted {n_bytes}; rebuild the index")
+    try:
+        index = faiss.read_index(str(path))
+    except Exception as error:  # whatever FAISS makes of a damaged file
+        raise ArtifactError(
+            f"{path}: FAISS cannot read it ({_one_line(error)}); rebuild the index"
+        ) from error
+    types = {
+        "hnsw": faiss.IndexHNSWSQ,
+        "ivf_flat": faiss.IndexIVFFlat,
+        "ivf_sq8": faiss.IndexIVFScalarQuantizer,
+        "ivf_pq": faiss.IndexIVFPQ,
+    }
+    found = (type(index), index.ntotal, index.d, index.metric_type)
+    if found != (types[name], n, _padded_dim(name, dim), faiss.METRIC_INNER_PRODUCT):
+        raise ArtifactError(f"{path}: holds {found[0].__name__} of {found[1]} vectors, wanted {n} as {name}")
+    return Hnsw(name, index) if name == "hnsw" else Ivf(name, index)
+
+
+def _selector(mask: np.ndarray | None) -> dict[str, Any]:
+    if mask is None:
+        return {}
+    return {"sel": load_faiss().IDSelectorBitmap(np.packbits(mask, bitorder="little"))}
+
+
+def _padded_dim(name: str, dim: int) -> int:
+    return PQ_DIMS * math.ceil(dim / PQ_DIMS) if name == "ivf_pq" else dim
+
+
+def _padded(name: str, vectors: np.ndarray) -> np.ndarray:
+    """With zeros up to a whole number of subvectors, which changes no inner product."""
+    more = _padded_dim(name, vectors.shape[1]) - vectors.shape[1]
+    return np.pad(vectors, ((0, 0), (0, more))) if more else vectors
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

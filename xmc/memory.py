@@ -1,0 +1,81 @@
+"""DocumentMemory: the training documents' vectors, ids and labels; gives neighbours and their votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from xmc.artifacts import load_csr, save_csr
+from xmc.errors import ArtifactError
+from xmc.index.base import LabelIndex, Shortlist
+from xmc.index.kinds import load_index
+
+SHARPNESS = 4  # power of the similarity in a vote: near documents count far more than the crowd
+IDS = "documents.arrow"
+
+
+@dataclass(frozen=True)
+class DocumentMemory:
+    """``index`` over document rows; ``labels`` (n_docs, n_labels) ones; ``ids`` of the documents."""
+
+    index: LabelIndex
+    labels: sp.csr_matrix
+    ids: pa.Array
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    @property
+    def frequency(self) -> np.ndarray:
+        """(n_labels,) int64 how many documents carry each label."""
+        return np.bincount(self.labels.indices, minlength=self.labels.shape[1])
+
+    def neighbours(self, vectors: np.ndarray, k: int, among: np.ndarray | None = None) -> Shortlist:
+        """The ``k`` most similar documents of each of (n, dim) vectors.
+
+        ``among`` (n_docs,) bool: the documents that may be found; a training document that is looked up
+        must be left out of it, or it would count itself.
+        """
+        return self.index.search(vectors, k, among)
+
+    def votes(self, found: Shortlist) -> sp.csr_matrix:
+        """(n, n_labels) for each label the neighbours that carry it, weighted by similarity**SHARPNESS."""
+        n, k = found.rows.shape
+        weights = np.maximum(found.scores.astype(np.float64), 0) ** SHARPNESS
+        indptr = np.arange(0, n * k + 1, k) if k else np.zeros(n + 1, np.int64)
+        carried = sp.csr_matrix((weights.ravel(), found.rows.ravel(), indptr), shape=(n, len(self)))
+        votes = (carried @ self.labels.astype(np.float64)).tocsr()
+        votes.sort_indices()
+        return votes.astype(np.float32)
+
+    def save(self, directory: Path) -> None:
+        """Write index, labels and ids into a new directory."""
+        (directory / "index").mkdir(parents=True)
+        self.index.save(directory / "index")
+        save_csr(directory / "labels.npz", self.labels)
+        with pa.OSFile(str(directory / IDS), "wb") as sink:
+            table = pa.table({"id": self.ids.cast(pa.large_string())})
+            with pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+
+    @classmethod
+    def load(cls, directory: Path, n_labels: int, device: str = "cpu") -> DocumentMemory:
+        """Read what ``save`` wrote. Raises ArtifactError where the parts do not fit."""
+        labels = load_csr(directory / "labels.npz")
+        try:
+            with pa.memory_map(str(directory / IDS)) as source:
+                ids = pa.ipc.open_file(source).read_all().column("id").combine_chunks()
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+            raise ArtifactError(f"{directory / IDS}: not readable: {str(error).splitlines()[0]}") from None
+        if labels.shape != (len(ids), n_labels):
+            raise ArtifactError(
+                f"{directory}: {labels.shape[0]} documents and {labels.shape[1]} labels, wanted "
+                f"{len(ids)} and {n_labels}; rebuild the model"
+            )
+        if isinstance(ids, pa.ChunkedArray):
+            ids = pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.large_string())
+        return cls(load_index(directory / "index", len(ids), device), labels, ids)

@@ -1,0 +1,114 @@
+"""Mix: a linear score over a few features of (document, label) pairs, fitted on held-out documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xmc.errors import ArtifactError
+
+STRENGTH = 1e-3  # of the pull towards the prior, in units of the loss per gold label
+
+
+@dataclass(frozen=True)
+class Mix:
+    """``score = features @ weights``, names and weights in the order of the features."""
+
+    names: tuple[str, ...]
+    weights: np.ndarray
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """(n_pairs,) float32 scores of (n_pairs, n_features); summed in a fixed order, pair by pair."""
+        score = np.zeros(len(features), np.float64)
+        for column, weight in enumerate(self.weights):
+            score += features[:, column].astype(np.float64) * weight
+        return score.astype(np.float32)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain form to save."""
+        return dict(zip(self.names, map(float, self.weights), strict=True))
+
+    @classmethod
+    def from_json(cls, names: tuple[str, ...], saved: Any, where: object) -> Mix:
+        """Read ``to_json`` again. Raises ArtifactError where names or values are not the expected ones."""
+        good = isinstance(saved, dict) and set(saved) == set(names)
+        values = [saved[name] for name in names] if good else []
+        if not good or not all(isinstance(v, (int, float)) and np.isfinite(v) for v in values):
+            raise ArtifactError(
+                f"{where}: the fitted weights are not those of this version; rebuild the model"
+            )
+        return cls(names, np.array(values, np.float64))
+
+
+def fit_mix(
+    features: np.ndarray, gold: np.ndarray, of_doc: np.ndarray, prior: Mix, strength: float = STRENGTH
+) -> Mix:
+    """Fit by decoupled softmax: each gold label against its document's wrong candidates (DEXML, ICLR 2024).
+
+    ``features`` (n_pairs, n_features), ``gold`` (n_pairs,) bool, ``of_doc`` (n_pairs,) ascending. The
+    weights are drawn towards ``prior``, so that little data changes little and no data nothing.
+    """
+    from scipy.optimize import minimize
+
+    useful = _useful(gold, of_doc)
+    if not useful.any():
+        return prior
+    features, gold, of_doc = features[useful].astype(np.float64), gold[useful], of_doc[useful]
+    spread = features.std(axis=0)
+    spread[spread < 1e-9] = 1.0
+    starts = np.flatnonzero(np.r_[True, of_doc[1:] != of_doc[:-1]])
+    group = np.cumsum(np.r_[0, of_doc[1:] != of_doc[:-1]])
+    scaled, start = features / spread, prior.weights * spread
+
+    def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, slope = _decoupled(scaled @ weights, gold, starts, group)
+        pull = weights - start
+        return loss + strength * pull @ pull, slope @ scaled + 2 * strength * pull
+
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return Mix(prior.names, found.x / spread)
+
+
+def _useful(gold: np.ndarray, of_doc: np.ndarray) -> np.ndarray:
+    """Pairs of documents that have a gold label and a wrong candidate among their pairs."""
+    n = int(of_doc.max(initial=-1)) + 1
+    right = np.bincount(of_doc, gold, n)
+    return ((right > 0) & (right < np.bincount(of_doc, minlength=n)))[of_doc]
+
+
+def _decoupled(
+    scores: np.ndarray, gold: np.ndarray, starts: np.ndarray, group: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Loss per gold label and its slope by score; ``starts`` and ``group`` cut the pairs into documents."""
+    highest = np.maximum.reduceat(scores, starts)
+    grown = np.exp(scores - highest[group])
+    wrong = np.add.reduceat(np.where(gold, 0.0, grown), starts)
+    total = wrong[group] + grown
+    share = np.where(gold, grown / total, 0.0)
+    loss = -np.log(share[gold]).sum()
+    others = np.add.reduceat(np.where(gold, 1 / total, 0.0), starts)
+    slope = np.where(gold, share - 1, grown * others[group])
+    return loss / gold.sum(), slope / gold.sum()
+
+
+def fit_probability(scores: np.ndarray, gold: np.ndarray) -> tuple[float, float]:
+    """Slope and offset that turn scores into probabilities by a logistic curve (Platt 1999).
+
+    Raises nothing: without both right and wrong pairs it returns (1, 0).
+    """
+    from scipy.optimize import minimize
+
+    if not len(gold) or gold.all() or not gold.any():
+        return 1.0, 0.0
+    scores = scores.astype(np.float64)
+    sign = np.where(gold, 1.0, -1.0)
+
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = sign * (x[0] * scores + x[1])
+        slope = -sign / (1 + np.exp(np.clip(margin, -500, 500)))
+        return np.logaddexp(0, -margin).mean(), np.array([(slope * scores).mean(), slope.mean()])
+
+    found = minimize(objective, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
+    return (float(found[0]), float(found[1])) if found[0] > 0 else (1.0, 0.0)

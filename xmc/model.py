@@ -1,0 +1,121 @@
+"""Model: the artifact that tagging needs, saved and loaded as one checksummed whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xmc.artifacts import load_csr, load_json, open_artifact, save_csr, save_json
+from xmc.data.labels import LabelSet
+from xmc.encoders.dual import DualEncoder
+from xmc.errors import ArtifactError
+from xmc.fit import Weights
+from xmc.index.base import LabelIndex
+from xmc.index.kinds import load_index
+from xmc.index.matcher import LabelMatcher
+from xmc.memory import DocumentMemory
+from xmc.mix import Mix
+from xmc.prototypes import NAMES as PROTOTYPE_NAMES
+from xmc.shortlist import NAMES as FINAL_NAMES
+from xmc.shortlist import Shortlister
+
+KIND = "model"
+
+
+@dataclass(frozen=True)
+class Model:
+    """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights."""
+
+    labels: LabelSet
+    encoder: DualEncoder
+    index: LabelIndex
+    matcher: LabelMatcher | None
+    memory: DocumentMemory | None
+    weights: Weights
+    id: str = ""
+
+    @property
+    def frequency(self) -> np.ndarray:
+        """(n_labels,) how many remembered documents carry each label."""
+        return np.zeros(len(self.labels), np.int64) if self.memory is None else self.memory.frequency
+
+    @property
+    def scoreable(self) -> np.ndarray:
+        """(n_labels,) bool: labels that have a vector and are not retired."""
+        return self.index.has(np.arange(len(self.labels))) & ~self.labels.retired
+
+    def shortlister(self) -> Shortlister:
+        """What finds candidates among this model's labels."""
+        return Shortlister(self.encoder, self.index, self.matcher, self.memory, self.scoreable)
+
+    def save(self, directory: Path) -> None:
+        """Write everything into an existing, empty directory."""
+        self.labels.save(directory / "labels.arrow")
+        self.encoder.save(directory / "encoder")
+        (directory / "index").mkdir()
+        self.index.save(directory / "index")
+        if self.matcher is not None:
+            save_csr(directory / "matcher.npz", self.matcher.features)
+        if self.memory is not None:
+            self.memory.save(directory / "memory")
+        save_json(directory / "weights.json", _plain(self.weights))
+
+    @classmethod
+    def load(cls, path: Path, device: str = "auto", dtype: str = "auto") -> Model:
+        """Open a model artifact; sizes are checked always, contents the first time.
+
+        Raises:
+            ArtifactError: it is no model, or damaged; the message says which file and the way out.
+        """
+        artifact = open_artifact(path, KIND)
+        labels = LabelSet.load(artifact.file("labels.arrow"))
+        encoder = DualEncoder.load(artifact.directory("encoder"), device, dtype)
+        index = load_index(artifact.directory("index"), len(labels))
+        names = set(artifact.names)
+        matcher = LabelMatcher(load_csr(artifact.file("matcher.npz"))) if "matcher.npz" in names else None
+        memory = None
+        if "memory/labels.npz" in names:
+            memory = DocumentMemory.load(artifact.directory("memory"), len(labels))
+        weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
+        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id)
+        model.check(path)
+        return model
+
+    def check(self, path: Path) -> None:
+        """Raise ArtifactError where the parts are of different sizes."""
+        n_labels, dim = len(self.labels), self.encoder.dim
+        shapes = [("index", (n_labels, self.index.dim), (n_labels, dim + 1))]
+        if self.matcher is not None:
+            shapes.append(
+                ("matcher", self.matcher.features.shape, (n_labels, self.encoder.lexical.n_features))
+            )
+        if self.memory is not None:
+            shapes.append(("memory", (n_labels, self.memory.index.dim), (n_labels, dim)))
+        for name, found, wanted in shapes:
+            if tuple(found) != wanted:
+                raise ArtifactError(
+                    f"{path}: {name} is {found}, wanted {wanted}; rebuild it with `xmc index`"
+                )
+
+
+def _plain(weights: Weights) -> dict[str, Any]:
+    return {
+        "prototype": weights.prototype.to_json(),
+        "final": weights.final.to_json(),
+        "probability": list(weights.probability),
+    }
+
+
+def _weights(saved: Any, where: object) -> Weights:
+    saved = saved if isinstance(saved, dict) else {}
+    curve = saved.get("probability")
+    if not isinstance(curve, list) or len(curve) != 2 or not all(isinstance(v, (int, float)) for v in curve):
+        raise ArtifactError(f"{where}: no slope and offset of the probability; rebuild the model")
+    return Weights(
+        Mix.from_json(PROTOTYPE_NAMES, saved.get("prototype"), where),
+        Mix.from_json(FINAL_NAMES, saved.get("final"), where),
+        (float(curve[0]), float(curve[1])),
+    )

@@ -1,0 +1,103 @@
+"""Prototypes without training: a label's text vector and centroid, mixed by fitted weights into one vector.
+
+The score of a document and a label is linear in up to four similarities (dense and lexical, to the label's
+text and to the centroid of its documents). The weight of each depends on the label alone: on whether
+documents have it and on how many. So all folds into one vector and an offset for each label, and one index
+answers, while prototypes made of different parts keep scales of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from xmc.encoders.lexical import unit
+from xmc.mix import Mix
+
+SIMILARITIES = ("dense_text", "dense_centroid", "lexical_text", "lexical_centroid")
+KINDS = ("", "*seen", "*frequency")
+NAMES = tuple(f"{name}{kind}" for name in SIMILARITIES for kind in KINDS) + ("seen", "frequency")
+# Fitted on held-out training records of the sample that benchmarks/data holds; what a model without
+# (enough) tagged documents scores with.
+DEFAULT = Mix(NAMES, np.array([12.0, 0, 0, 12.0, 0, 0, 8.0, 0, 0, 5.0, 0, 0, 0, 0]))
+
+
+@dataclass(frozen=True)
+class LabelParts:
+    """What is known of each of n labels.
+
+    ``texts``, ``centroids``: (n, dim) tower vectors side by side (unit in each tower, or zero where the part
+    is missing); ``dense_dim``: where the lexical tower begins; ``frequency``: (n,) documents of each label.
+    """
+
+    texts: np.ndarray
+    centroids: np.ndarray
+    dense_dim: int
+    frequency: np.ndarray
+
+    @property
+    def slices(self) -> tuple[tuple[np.ndarray, slice], ...]:
+        """The vectors and the columns behind each of ``SIMILARITIES``."""
+        dense, lexical = slice(0, self.dense_dim), slice(self.dense_dim, self.texts.shape[1])
+        return (
+            (self.texts, dense),
+            (self.centroids, dense),
+            (self.texts, lexical),
+            (self.centroids, lexical),
+        )
+
+    def pair_features(self, towers: np.ndarray, of_doc: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(n_pairs, len(NAMES)) features of pairs of a document (n_docs, dim) and a label row."""
+        out = np.zeros((len(rows), len(NAMES)), np.float32)
+        kinds = label_kinds(self.frequency)[rows]
+        for i, (vectors, columns) in enumerate(self.slices):
+            similarity = _pairwise(towers[:, columns], vectors[:, columns], of_doc, rows)
+            out[:, 3 * i : 3 * i + 3] = similarity[:, None] * kinds
+        out[:, -2:] = kinds[:, 1:]
+        return out
+
+    def fold(self, mix: Mix, scale: np.ndarray) -> np.ndarray:
+        """(n, dim + 1) float32 prototypes for documents ``[towers * scale, 1]``; zero rows: not scoreable."""
+        kinds = label_kinds(self.frequency)
+        out = np.zeros((len(kinds), self.texts.shape[1] + 1), np.float32)
+        for i, (vectors, columns) in enumerate(self.slices):
+            weight = (kinds @ mix.weights[3 * i : 3 * i + 3]).astype(np.float32)
+            out[:, columns] += weight[:, None] * vectors[:, columns]
+        out[:, :-1] /= np.where(scale > 0, scale, 1)
+        scoreable = out.any(axis=1)
+        out[scoreable, -1] = (kinds[scoreable, 1:] @ mix.weights[-2:]).astype(np.float32)
+        return out
+
+
+def label_kinds(frequency: np.ndarray) -> np.ndarray:
+    """(n, 3) float32: one, whether documents have the label, log(1 + how many)."""
+    return np.stack([np.ones(len(frequency)), frequency > 0, np.log1p(frequency)], axis=1).astype(np.float32)
+
+
+def centroids(labels_of_docs: sp.csr_matrix, towers: np.ndarray, dense_dim: int) -> np.ndarray:
+    """(n_labels, dim) mean of the documents' (n_docs, dim) vectors for each label, unit in each tower.
+
+    ``towers`` may be a memory map: it is read in blocks. A label without documents has a zero row.
+    """
+    by_label = labels_of_docs.T.tocsr()
+    out = np.zeros((by_label.shape[0], towers.shape[1]), np.float32)
+    step = max(1, (1 << 24) // max(1, towers.shape[1]))
+    for start in range(0, towers.shape[0], step):
+        out += by_label[:, start : start + step] @ np.asarray(towers[start : start + step])
+    out[:, :dense_dim] = unit(out[:, :dense_dim])
+    out[:, dense_dim:] = unit(out[:, dense_dim:])
+    return out
+
+
+def _pairwise(left: np.ndarray, right: np.ndarray, of_left: np.ndarray, of_right: np.ndarray) -> np.ndarray:
+    """(n_pairs,) inner products of rows, in blocks."""
+    out = np.zeros(len(of_left), np.float32)
+    if left.shape[1] == 0:
+        return out
+    step = max(1, (1 << 22) // left.shape[1])
+    for start in range(0, len(out), step):
+        block = slice(start, start + step)
+        out[block] = np.einsum("pd,pd->p", left[of_left[block]], right[of_right[block]])
+    return out

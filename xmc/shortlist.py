@@ -1,0 +1,128 @@
+"""Candidates: for each document the labels worth a closer look, from three sources, with their features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from xmc.encoders.dual import DualEncoder, Encoded
+from xmc.index.base import LabelIndex, Shortlist
+from xmc.index.kernel import pair_scores
+from xmc.index.matcher import LabelMatcher, best_columns
+from xmc.memory import DocumentMemory
+from xmc.mix import Mix
+from xmc.prototypes import label_kinds
+
+N_PROTOTYPES = 200  # candidates from the label index
+N_MATCHES = 100  # candidates from the matcher
+N_NEIGHBOURS = 50  # documents whose labels are candidates
+
+SOURCES = ("prototype", "cosine", "containment", "votes")
+KINDS = ("", "*seen", "*frequency")
+NAMES = tuple(f"{source}{kind}" for source in SOURCES for kind in KINDS) + ("seen", "frequency")
+DEFAULT = Mix(NAMES, np.array([1.0, 0, 0, 8.0, 0, 0, 2.0, 0, 0, 1.0, 0, 0, 0, 0]))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidate labels of n documents; document i owns ``indptr[i]:indptr[i + 1]``, in row order.
+
+    ``features`` (n_candidates, len(SOURCES)): the prototype's score, the matcher's cosine and containment,
+    and the neighbours' votes; ``neighbours``: the documents that voted, None without a memory.
+    """
+
+    indptr: np.ndarray
+    rows: np.ndarray
+    features: np.ndarray
+    neighbours: Shortlist | None
+
+    @property
+    def of_doc(self) -> np.ndarray:
+        """(n_candidates,) the document of each candidate, ascending."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+    def mix_features(self, frequency: np.ndarray) -> np.ndarray:
+        """(n_candidates, len(NAMES)) features by kind of label, for the `Mix`."""
+        kinds = label_kinds(frequency)[self.rows]
+        by_kind = [self.features[:, [i]] * kinds for i in range(len(SOURCES))]
+        return np.hstack([*by_kind, kinds[:, 1:]])
+
+
+@dataclass(frozen=True)
+class Shortlister:
+    """Finds candidates: the label index, the lexical matcher and the labels of neighbours.
+
+    ``matcher`` and ``memory`` may be None. ``scoreable`` (n_labels,) bool: labels in the index and not
+    retired. ``among``: the documents of the memory that may be neighbours, None: all.
+    """
+
+    encoder: DualEncoder
+    index: LabelIndex
+    matcher: LabelMatcher | None
+    memory: DocumentMemory | None
+    scoreable: np.ndarray
+    among: np.ndarray | None = None
+
+    def candidates(
+        self, encoded: Encoded, allowed: np.ndarray | None = None, k: int = N_PROTOTYPES
+    ) -> Candidates:
+        """Candidates of encoded documents, all of them with a vector.
+
+        ``allowed`` (n_labels,) bool: labels that may be candidates; ``k``: how many the label index gives.
+        """
+        may = self.scoreable if allowed is None else self.scoreable & allowed
+        vectors = encoded.towers * self.encoder.scale
+        queries = np.hstack([vectors, np.ones((len(vectors), 1), np.float32)])
+        found = self.index.search(queries, k, may)
+        neighbours, votes = self._vote(vectors, may)
+        of_doc = np.repeat(np.arange(len(queries)), found.rows.shape[1])
+        pairs = [_keys(of_doc, found.rows.ravel(), may), _keys(*votes.nonzero(), may)]
+        pairs, matched = self._match(encoded.features, np.unique(np.concatenate(pairs)), may)
+        of_doc, rows = np.divmod(pairs, len(may))
+        features = np.zeros((len(rows), len(SOURCES)), np.float32)
+        features[:, 0] = self._prototype_scores(queries, of_doc, rows)
+        features[:, 1:3] = matched
+        if votes.nnz:
+            features[:, 3] = np.asarray(votes[of_doc, rows]).ravel()
+        return Candidates(np.searchsorted(of_doc, np.arange(len(queries) + 1)), rows, features, neighbours)
+
+    def _vote(self, vectors: np.ndarray, may: np.ndarray) -> tuple[Shortlist | None, sp.csr_matrix]:
+        """The neighbours, and (n, n_labels) their votes for labels that may be suggested."""
+        if self.memory is None:
+            return None, sp.csr_matrix((len(vectors), len(may)), dtype=np.float32)
+        found = self.memory.neighbours(vectors, N_NEIGHBOURS, self.among)
+        votes = self.memory.votes(found)
+        votes.data[~may[votes.indices]] = 0
+        votes.eliminate_zeros()
+        return found, votes
+
+    def _match(
+        self, documents: sp.csr_matrix, pairs: np.ndarray, may: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``pairs`` with those of the matcher added, and (n_pairs, 2) cosine and containment of all."""
+        if self.matcher is None:
+            return pairs, np.zeros((len(pairs), 2), np.float32)
+        n_labels = len(may)
+        all_pairs, values = [], []
+        for block, cosine, containment in self.matcher.blocks(documents):
+            of_doc, rows = best_columns(cosine, N_MATCHES, may)
+            first, last = np.searchsorted(pairs, [block.start * n_labels, block.stop * n_labels])
+            mine = np.union1d(pairs[first:last], (of_doc + block.start) * n_labels + rows)
+            of_doc, rows = np.divmod(mine, n_labels)
+            of_doc -= block.start
+            all_pairs.append(mine)
+            values.append(np.stack([cosine[of_doc, rows], containment[of_doc, rows]], axis=1))
+        return np.concatenate(all_pairs), np.concatenate(values)
+
+    def _prototype_scores(self, queries: np.ndarray, of_doc: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(n_pairs,) float32 inner products with the prototypes, each independent of the batch."""
+        tensor = torch.from_numpy(np.ascontiguousarray(queries))
+        return pair_scores(tensor, self.index.vectors, of_doc, rows)
+
+
+def _keys(of_doc: np.ndarray, rows: np.ndarray, may: np.ndarray) -> np.ndarray:
+    """One integer for each pair of a document and a label row, in document order."""
+    return of_doc.astype(np.int64) * len(may) + rows

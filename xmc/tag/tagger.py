@@ -1,0 +1,147 @@
+"""Tagger: a model that was built, put together for tagging batches of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xmc.data.labels import LabelSet
+from xmc.data.records import DocumentBatch
+from xmc.data.text import is_blank
+from xmc.encoders.dual import DualEncoder, Encoded
+from xmc.encoders.lexical import LexicalTower
+from xmc.fit import Weights
+from xmc.model import Model
+from xmc.shortlist import N_PROTOTYPES, Candidates, Shortlister
+from xmc.tag.suggestions import (
+    EMPTY_TEXT,
+    NO_ALLOWED_LABEL,
+    NO_VECTOR,
+    Evidence,
+    Suggestions,
+    TagOptions,
+)
+
+
+class Suggestion(NamedTuple):
+    """One label suggested for one text: id, text and score."""
+
+    id: str
+    text: str
+    score: float
+
+
+class Tagger:
+    """Gives documents their labels. Made with :meth:`load`."""
+
+    def __init__(self, model: Model, run_settings: dict[str, Any] | None = None) -> None:
+        self.id = model.id
+        self.labels: LabelSet = model.labels
+        self.encoder: DualEncoder = model.encoder
+        self.weights: Weights = model.weights
+        self.memory = model.memory
+        self.frequency = model.frequency
+        self.shortlister: Shortlister = model.shortlister()
+        self.run_settings = run_settings or {}
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto", dtype: str = "auto", threads: int = 0) -> Tagger:
+        """Load a model directory.
+
+        Raises:
+            ArtifactError: the directory is no model, damaged, or of a newer version.
+            ResourceError: the device or memory is not there.
+        """
+        import torch
+
+        if threads:
+            torch.set_num_threads(threads)
+        model = Model.load(Path(path), device, dtype)
+        dense = model.encoder.dense
+        used = {"device": dense.device, "dtype": dense.dtype} if dense is not None else {}
+        return cls(model, used | {"threads": torch.get_num_threads(), "torch": torch.__version__})
+
+    def tag(self, texts: Sequence[str], top_k: int = 10) -> list[list[Suggestion]]:
+        """The best labels of each text, best first; none for a text without words."""
+        names = [str(i) for i in range(len(texts))]
+        found = self.tag_batch(DocumentBatch(names, list(texts), None, None, names), TagOptions(top_k))
+        each = [
+            Suggestion(self.labels.id(row), self.labels.text(row), float(score))
+            for row, score in zip(found.rows, found.scores, strict=True)
+        ]
+        return [each[found.indptr[i] : found.indptr[i + 1]] for i in range(len(found))]
+
+    def tag_batch(self, batch: DocumentBatch, options: TagOptions) -> Suggestions:
+        """Suggestions for a batch of documents, in their order; a document without any has the reason."""
+        options.validate()
+        encoded = self.encoder.encode(batch)
+        rows = np.flatnonzero(encoded.ok)
+        if not len(rows):
+            return Suggestions.empty(batch.ids, _reasons(batch, encoded.ok, np.zeros(len(batch), int)))
+        usable = encoded if len(rows) == len(batch) else encoded.take(rows)
+        found = self.shortlister.candidates(usable, options.allowed, max(N_PROTOTYPES, options.top_k))
+        ranked = self._ranked(found, rows, batch, encoded.ok).select(options.top_k)
+        ranked.scores = probability(ranked.scores, *self.weights.probability)
+        chosen = ranked.select(options.top_k, options.threshold)
+        if options.evidence:
+            chosen.evidence = self._evidence(chosen, found, rows, usable, batch)
+        return chosen
+
+    def _ranked(
+        self, found: Candidates, rows: np.ndarray, batch: DocumentBatch, ok: np.ndarray
+    ) -> Suggestions:
+        """All candidates with their scores; ``rows``: the documents that have a vector."""
+        counts = np.zeros(len(batch) + 1, np.int64)
+        counts[rows + 1] = np.diff(found.indptr)
+        scores = self.weights.final(found.mix_features(self.frequency))
+        reasons = _reasons(batch, ok, counts[1:])
+        return Suggestions(batch.ids, np.cumsum(counts), found.rows, scores, reasons).ranked()
+
+    def _evidence(
+        self,
+        chosen: Suggestions,
+        found: Candidates,
+        rows: np.ndarray,
+        encoded: Encoded,
+        batch: DocumentBatch,
+    ) -> list[Evidence]:
+        """For each suggestion the neighbours that carry the label, and the words that matched."""
+        place = np.full(len(batch), -1)
+        place[rows] = np.arange(len(rows))
+        return [
+            Evidence(self._neighbours(found, place[doc], label), self._words(batch, doc, label))
+            for doc, label in zip(chosen.documents, chosen.rows, strict=True)
+        ]
+
+    def _neighbours(self, found: Candidates, place: int, label: int) -> list[tuple[str, float]]:
+        if self.memory is None or found.neighbours is None:
+            return []
+        documents = found.neighbours.rows[place]
+        carry = np.asarray(self.memory.labels[documents, label].todense()).ravel() > 0
+        scores = found.neighbours.scores[place]
+        return [(str(self.memory.ids[int(documents[i])]), float(scores[i])) for i in np.flatnonzero(carry)]
+
+    def _words(self, batch: DocumentBatch, doc: int, label: int) -> list[str]:
+        words, matcher = self.encoder.lexical, self.shortlister.matcher
+        if matcher is None or batch.texts is None or not isinstance(words, LexicalTower):
+            return []
+        return words.matched_words(batch.texts[doc], matcher.features[label])
+
+
+def _reasons(batch: DocumentBatch, ok: np.ndarray, counts: np.ndarray) -> list[str]:
+    """Why each document has no candidate, "" where it has."""
+    texts = batch.texts or ["x"] * len(batch)
+    return [
+        "" if n else NO_ALLOWED_LABEL if has else EMPTY_TEXT if is_blank(text) else NO_VECTOR
+        for n, has, text in zip(counts, ok, texts, strict=True)
+    ]
+
+
+def probability(scores: np.ndarray, slope: float, offset: float) -> np.ndarray:
+    """(n,) float32 logistic curve of the scores."""
+    return (1 / (1 + np.exp(-np.clip(slope * scores.astype(np.float64) + offset, -500, 500)))).astype(
+        np.float32
+    )
