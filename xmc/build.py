@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +25,8 @@ from xmc.encoders.dense import DenseTower
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.encoders.given import GivenTower
 from xmc.encoders.lexical import LexicalSettings, LexicalTower
-from xmc.encoders.writer import NpyAppender
+from xmc.encoders.windows import WindowVectors
+from xmc.encoders.writer import NpyAppender, VectorWriter, read_vectors
 from xmc.errors import InputError, SettingError, some
 from xmc.fit import FitTask, Weights, fit_share, held_out
 from xmc.index.kinds import make_index
@@ -63,11 +66,7 @@ def build_model(
         model = builder.model()
         model.save(writer.path)
         notify(builder.summary(model))
-    if builder.cache is not None:
-        builder.cache.clear()
-    for leftover in work.glob("*.npy"):
-        leftover.unlink()
-    work.rmdir()
+    shutil.rmtree(work)
 
 
 @dataclass
@@ -180,7 +179,10 @@ class _Builder:
             self.settings.index.kind, vectors.shape[1], "ip", len(rows), strict=self.settings.strict
         )
         index.add(rows, vectors[rows])
-        memory = self._memory(towers, np.ones(len(self.source.ids), bool)) if len(self.source.ids) else None
+        memory = None
+        if self.source.ids:
+            windows = read_vectors(self.work / "windows") if self.cache else None
+            memory = self._memory(towers, np.ones(len(self.source.ids), bool), windows)
         return Model(self.source.labels, self.encoder, index, matcher, memory, weights)
 
     def summary(self, model: Model) -> list[str]:
@@ -235,14 +237,19 @@ class _Builder:
         """(n_docs, dim) tower vectors, memory-mapped, and the held-out documents encoded."""
         path = self.work / "towers.npy"
         out, sample, start = NpyAppender(path, "float32", (self.encoder.dim,)), [], 0
+        windows = VectorWriter(self.work / "windows", self.encoder.dense_dim) if self.cache else None
         with self._bar("encoding documents", "documents", len(self.source.ids)) as done:
             for batch in self.source.batches():
                 encoded = self._encode(batch)
                 out.append(encoded.towers)
+                if windows is not None and encoded.dense is not None:
+                    windows.append(encoded.dense)
                 sample.append(encoded.take(np.flatnonzero(self.held[start : start + len(batch)])))
                 start += len(batch)
                 done(len(batch))
         out.close()
+        if windows is not None:
+            windows.close()
         towers = np.load(path, mmap_mode="r", allow_pickle=False)
         return towers, Encoded.concat(sample) if sample else None
 
@@ -267,7 +274,9 @@ class _Builder:
         )
         return task.fit()
 
-    def _memory(self, towers: np.ndarray, among: np.ndarray) -> DocumentMemory:
+    def _memory(
+        self, towers: np.ndarray, among: np.ndarray, windows: WindowVectors | None = None
+    ) -> DocumentMemory:
         """The memory of the documents ``among`` that have a vector."""
         index = make_index("exact", self.encoder.dim, "cosine")
         for start in range(0, len(towers), SHARD):
@@ -275,9 +284,10 @@ class _Builder:
             rows = np.flatnonzero(vectors.any(axis=1) & among[start : start + SHARD])
             index.add(rows + start, vectors[rows])
         index.compact()
-        return DocumentMemory(index, self.source.gold, pa.array(self.source.ids, pa.large_string()))
+        ids = pa.array(self.source.ids, pa.large_string())
+        return DocumentMemory(index, self.source.gold, ids, windows)
 
-    def _bar(self, what: str, unit: str, total: int):  # type: ignore[no-untyped-def]
+    def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
         return progress(self.settings.run.progress, what, unit, lambda: total)
 
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from xmc.artifacts import load_csr, save_csr
+from xmc.encoders.windows import WindowVectors
+from xmc.encoders.writer import VectorWriter, read_vectors
 from xmc.errors import ArtifactError
 from xmc.index.base import LabelIndex, Shortlist
 from xmc.index.kinds import load_index
@@ -20,11 +22,15 @@ IDS = "documents.arrow"
 
 @dataclass(frozen=True)
 class DocumentMemory:
-    """``index`` over document rows; ``labels`` (n_docs, n_labels) ones; ``ids`` of the documents."""
+    """``index`` over document rows; ``labels`` (n_docs, n_labels) ones; ``ids`` of the documents.
+
+    ``windows``: the vectors of the documents' windows, None without a dense tower.
+    """
 
     index: LabelIndex
     labels: sp.csr_matrix
     ids: pa.Array
+    windows: WindowVectors | None = None
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -61,6 +67,9 @@ class DocumentMemory:
             table = pa.table({"id": self.ids.cast(pa.large_string())})
             with pa.ipc.new_file(sink, table.schema) as writer:
                 writer.write_table(table)
+        if self.windows is not None:
+            with VectorWriter(directory / "windows", self.windows.vectors.shape[1]) as out:
+                out.append(self.windows)
 
     @classmethod
     def load(cls, directory: Path, n_labels: int, device: str = "cpu") -> DocumentMemory:
@@ -78,4 +87,5 @@ class DocumentMemory:
             )
         if isinstance(ids, pa.ChunkedArray):
             ids = pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.large_string())
-        return cls(load_index(directory / "index", len(ids), device), labels, ids)
+        windows = read_vectors(directory / "windows") if (directory / "windows").is_dir() else None
+        return cls(load_index(directory / "index", len(ids), device), labels, ids, windows)

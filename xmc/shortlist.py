@@ -22,7 +22,7 @@ N_NEIGHBOURS = 50  # documents whose labels are candidates
 
 SOURCES = ("prototype", "cosine", "containment", "votes")
 KINDS = ("", "*seen", "*frequency")
-NAMES = tuple(f"{source}{kind}" for source in SOURCES for kind in KINDS) + ("seen", "frequency")
+NAMES = (*(f"{source}{kind}" for source in SOURCES for kind in KINDS), "seen", "frequency")
 DEFAULT = Mix(NAMES, np.array([1.0, 0, 0, 8.0, 0, 0, 2.0, 0, 0, 1.0, 0, 0, 0, 0]))
 
 
@@ -79,8 +79,9 @@ class Shortlister:
         found = self.index.search(queries, k, may)
         neighbours, votes = self._vote(vectors, may)
         of_doc = np.repeat(np.arange(len(queries)), found.rows.shape[1])
-        pairs = [_keys(of_doc, found.rows.ravel(), may), _keys(*votes.nonzero(), may)]
-        pairs, matched = self._match(encoded.features, np.unique(np.concatenate(pairs)), may)
+        voters, voted = votes.nonzero()
+        sources = [_keys(of_doc, found.rows.ravel(), may), _keys(voters, voted, may)]
+        pairs, matched = self._match(encoded.features, np.unique(np.concatenate(sources)), may)
         of_doc, rows = np.divmod(pairs, len(may))
         features = np.zeros((len(rows), len(SOURCES)), np.float32)
         features[:, 0] = self._prototype_scores(queries, of_doc, rows)

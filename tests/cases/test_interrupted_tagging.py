@@ -1,4 +1,4 @@
-"""Interrupted batch tagging: SIGKILL, a full disk, other settings; the output is as if nothing had happened."""
+"""Interrupted batch tagging: after SIGKILL or a full disk the output is as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ moment, n_killed = 1, 0
 while (code := forked(moment)) == -signal.SIGKILL:
     n_killed += 1
     moment += 1
-    # "fresh": a second run ends each job, and the next begins anew; otherwise it is killed again, a bit later.
+    # "fresh": a second run ends each job, and the next begins anew; otherwise it is killed again, later.
     if again == "fresh":
         job()
         content = Path(out).read_bytes()

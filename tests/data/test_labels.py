@@ -136,9 +136,9 @@ def test_what_is_odd_is_counted_and_kept():
     assert labels.texts.to_pylist() == ["fish eries", "\u200b"]
     assert labels.alts[0].as_py() == ["\ufffd", "b"]
     assert report.lines() == [
-        "1 label had no text (a:2)",
-        "1 label had control characters (a:1)",
-        "1 label had half a surrogate pair (a:1)",
+        "1 label had no text (L2)",
+        "1 label had control characters (L1)",
+        "1 label had half a surrogate pair (L1)",
         "1 broader id was not in the vocabulary (L9)",
     ]
 

@@ -289,8 +289,8 @@ def test_a_folder_left_by_a_job_killed_at_its_very_end_goes_away(case: Case) -> 
 def test_a_folder_that_cannot_be_written(case: Case) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         case.job(case.folder / "none" / "tags.jsonl").run()
+    (case.folder / "dir.jsonl").mkdir()
     with pytest.raises(InputError, match="is a folder"):
-        (case.folder / "dir.jsonl").mkdir()
         case.job(case.folder / "dir.jsonl").run()
     with pytest.raises(ResourceError, match="write elsewhere"):
         case.job(Path("/proc/tags.jsonl")).run()

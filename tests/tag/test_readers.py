@@ -76,5 +76,5 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
 def test_missing_and_unknown_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         list(read_suggestions(tmp_path / "none.jsonl"))
-    with pytest.raises(InputError, match="wanted one of .jsonl"):
+    with pytest.raises(InputError, match=r"wanted one of \.jsonl"):
         list(read_suggestions(tmp_path / "pred.txt"))

@@ -23,7 +23,7 @@ class BackwardsRunner:
 
 def test_local_is_the_one_runner() -> None:
     assert isinstance(open_runner("local"), LocalRunner)
-    with pytest.raises(SettingError, match="tag.runner=cloud: wanted one of local"):
+    with pytest.raises(SettingError, match=r"tag\.runner=cloud: wanted one of local"):
         open_runner("cloud")
 
 

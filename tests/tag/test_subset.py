@@ -79,5 +79,5 @@ def test_nothing_left(labels: LabelSet, tmp_path: Path, only: str) -> None:
 
 
 def test_a_missing_file(labels: LabelSet, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none.txt: no such file"):
+    with pytest.raises(InputError, match=r"none\.txt: no such file"):
         allowed_labels(labels, tmp_path / "none.txt")

@@ -111,12 +111,12 @@ def test_select_equals_sorting_each_document(
     found: list[dict[int, float]], top_k: int, threshold: float | None
 ) -> None:
     width = max([len(f) for f in found], default=0)
-    rows = np.array([[*f, *[-1] * (width - len(f))] for f in found], dtype=np.int64).reshape(
-        len(found), width
-    )
-    scores = np.array([[*f.values(), *[0] * (width - len(f))] for f in found], dtype=np.float32)
+    rows, scores = np.full((len(found), width), -1), np.zeros((len(found), width), np.float32)
+    for i, scored in enumerate(found):
+        rows[i, : len(scored)] = list(scored)
+        scores[i, : len(scored)] = list(scored.values())
     ids = [str(i) for i in range(len(found))]
-    selected = Suggestions.from_matrix(ids, rows, scores.reshape(len(found), width)).select(top_k, threshold)
+    selected = Suggestions.from_matrix(ids, rows, scores).select(top_k, threshold)
     for i, expected in enumerate(found):
         best = sorted(expected.items(), key=lambda pair: (-pair[1], pair[0]))
         best = [pair for pair in best if threshold is None or pair[1] >= threshold][:top_k]

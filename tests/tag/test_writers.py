@@ -126,7 +126,8 @@ def test_jsonl_lines(tmp_path: Path, shards: list[Suggestions], labels: LabelSet
     lines = write(tmp_path / "tags.jsonl", shards, labels).read_text("utf-8").splitlines()
     assert lines[0] == (
         '{"id": "d1", "suggestions": [{"id": "L4", "text": "budget, annual", "score": 0.93}, '
-        '{"id": "L1", "text": "air transport", "score": 0.33333334}, {"id": "L5", "text": "", "score": 1e-07}]}'
+        '{"id": "L1", "text": "air transport", "score": 0.33333334}, '
+        '{"id": "L5", "text": "", "score": 1e-07}]}'
     )
     assert lines[1] == '{"id": "d2", "suggestions": [], "reason": "empty_text"}'
     assert len(lines) == 4

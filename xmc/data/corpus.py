@@ -102,7 +102,8 @@ class _Pass:
                 for i, doc_id in enumerate(batch.ids):
                     if not doc_id:
                         batch.ids[i] = str(self._n_docs + i + 1)
-                        self._report.count("documents had no id and were numbered", batch.places[i])
+                        if batch.texts is not None:  # rows of features never have ids
+                            self._report.count("documents had no id and were numbered", batch.places[i])
                 self._n_docs += len(batch)
                 yield batch
 

@@ -46,6 +46,7 @@ def labels_of(
     """
     path, options = Path(path), options or ReadOptions()
     report = report if report is not None else ReadReport()
+    options.validate()
     found = document_format(path, options)
     if not found.defines_labels:
         return None

@@ -78,12 +78,12 @@ class LabelBuilder:
                 check_id(label.id, "label", label.place)
         for i, text in enumerate(texts):
             if is_blank(text):
-                self._report.count("labels had no text", self._block[i].place or ids[i])
+                self._report.count("labels had no text", ids[i])
 
     def _clean(self, label: Label) -> Label:
         cleaned = [clean(field) for field in (label.text, label.description, *label.alt)]
         for what in dict.fromkeys(name for _, names in cleaned for name in names):
-            self._report.count(f"labels had {what}", label.place or label.id)
+            self._report.count(f"labels had {what}", label.id)
         text, description, *alt = (field for field, _ in cleaned)
         names = tuple(dict.fromkeys(name for name in alt if not is_blank(name)))
         return label._replace(text=text, description=description, alt=names)

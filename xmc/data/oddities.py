@@ -7,12 +7,12 @@ import unicodedata
 
 LONG_TOKEN = 100
 
-# What the bytes 80 to BF of UTF-8 look like when they are read as ISO-8859-1 or Windows-1252.
-_BEHIND = "\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
-# The same as ISO-8859-2, without its letters: "RÓŻA" is a word.
-_BEHIND_2 = "\x80-\x9f\xa0\xad˘¤§¨°˛´ˇ¸˝"
+# What the bytes 80 to BF, which stand second in UTF-8, look like when they are read as ISO-8859-1 or
+# Windows-1252, and as ISO-8859-2. Behind Ă, Ĺ and Ä no language has these letters (but Romanian ĂŞ).
+_SECOND = "\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+_SECOND_LATIN_2 = "\x80-\x9f\xa0Ą˘Ł¤ĽŚ§¨ŠŤŹ\xadŽŻ°ą˛ł´ľśˇ¸šşťź˝žż"
 _MOJIBAKE = (
-    f"[ÂÃ][{_BEHIND}]|â[€\x80][{_BEHIND}]|ï[»¿][¿½]|(?:[Ä-ß][{_BEHIND}]){{2}}|[ĂĹÄ][{_BEHIND_2}]"
+    f"[ÂÃ][{_SECOND}]|â[€\x80][{_SECOND}]|ï[»¿][¿½]|(?:[Ä-ß][{_SECOND}]){{2}}|[ĂĹÄ][{_SECOND_LATIN_2}]"
 )
 _KINDS = {
     "control characters": "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]",
@@ -28,9 +28,12 @@ _KINDS = {
     "likely mojibake (UTF-8 read as another encoding)": _MOJIBAKE,
 }
 _BY_KIND = {kind: re.compile(pattern) for kind, pattern in _KINDS.items()}
-_ANY = re.compile("|".join(_KINDS.values()))
+# One class of characters is searched much faster than their alternatives.
+_ANY = re.compile(
+    "[" + "".join(p.strip("[]") for kind, p in _KINDS.items() if p is not _MOJIBAKE) + "ÂÃâïÄ-ßĂĹ]"
+)
 _MARK = re.compile("[\u0300-\u036f\u3099\u309a]")
-_LONG = re.compile(rf"\S{{{LONG_TOKEN},}}")
+_LONG = re.compile(rf"(?<!\S)\S{{{LONG_TOKEN},}}")
 
 DECOMPOSED = "decomposed accents"
 LONG = f"tokens of {LONG_TOKEN} characters and more"

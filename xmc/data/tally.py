@@ -98,7 +98,7 @@ class Findings:
 
     def add_where(self, kind: str, mask: np.ndarray, names: Sequence[str]) -> None:
         """Count every place where ``mask`` holds, named by ``names``."""
-        for i in np.flatnonzero(mask):
+        for i in np.flatnonzero(mask).tolist():
             self.add(kind, names[i])
 
     def to_json(self) -> dict[str, Any]:
@@ -106,10 +106,10 @@ class Findings:
         return {kind: {"n": n, "examples": self.examples[kind]} for kind, n in self.counts.items()}
 
     def lines(self) -> list[str]:
-        """``17 texts with soft hyphens (d1, d2, d3, ...)``, most frequent first."""
+        """``texts with soft hyphens: 17 (d1, d2, d3, ...)``, most frequent first."""
         return [self._line(kind, n) for kind, n in sorted(self.counts.items(), key=lambda item: -item[1])]
 
     def _line(self, kind: str, n: int) -> str:
         examples = self.examples[kind]
         more = ", ..." if n > len(examples) else ""
-        return f"{n:,} {kind} ({', '.join(examples)}{more})"
+        return f"{kind}: {n:,} ({', '.join(examples)}{more})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,16 +28,14 @@ class VectorCache:
         path = self.directory / self._key(texts)
         if not is_artifact(path):
             vectors = self.tower.encode(texts, names=names)
-            with ArtifactWriter(path, KIND, built_by="xmc index") as writer:
-                with VectorWriter(writer.path / "vectors", self.tower.dim) as out:
-                    out.append(vectors)
+            with (
+                ArtifactWriter(path, KIND, built_by="xmc index") as writer,
+                VectorWriter(writer.path / "vectors", self.tower.dim) as out,
+            ):
+                out.append(vectors)
             return vectors
         found = read_vectors(open_artifact(path, KIND, verify=True).directory("vectors"))
         return WindowVectors(np.array(found.vectors), np.array(found.windows), np.array(found.indptr))
-
-    def clear(self) -> None:
-        """Remove what was kept."""
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _key(self, texts: Sequence[str]) -> str:
         digest = hashlib.sha256(self._identity.encode())

@@ -69,14 +69,18 @@ class VectorWriter:
         self._indptr.append(batch.indptr[1:] + self._n_windows)
         self._n_windows += len(batch.windows)
 
+    def close(self) -> None:
+        """Complete the files."""
+        for file in (self._vectors, self._windows, self._indptr):
+            file.close()
+
     def __enter__(self) -> VectorWriter:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        for file in (self._vectors, self._windows, self._indptr):
-            file.close()
+        self.close()
 
 
 def read_vectors(directory: Path) -> WindowVectors:

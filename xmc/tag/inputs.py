@@ -15,6 +15,8 @@ import numpy as np
 from xmc.errors import InputError
 
 _CHUNK = 1 << 20
+# Path, size and time of change (ns) of a file.
+FileTime = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ def is_pipe(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def times(paths: Sequence[str | Path]) -> list[tuple[str, int, int]]:
-    """(path, size, time of change) of every file: a cheap look whether one changed while it was read."""
+def times(paths: Sequence[str | Path]) -> list[FileTime]:
+    """Size and time of change of every file: a cheap look whether one changed while it was read."""
     found = [f for p in map(Path, paths) if not is_pipe(p) for f in _files(p)]
     return [(str(f), s.st_size, s.st_mtime_ns) for f in found for s in [f.stat()]]
 

@@ -20,7 +20,7 @@ from typing import Any
 from xmc import __version__
 from xmc.errors import InputError, ResourceError, SettingError
 from xmc.tag.durable import disk_errors
-from xmc.tag.inputs import mask_digest, read_inputs, times
+from xmc.tag.inputs import FileTime, mask_digest, read_inputs, times
 from xmc.tag.manifest import RunManifest, read_manifest
 from xmc.tag.report import TagReport
 from xmc.tag.run import ADVICE, Run, file_digest, ids_digest
@@ -92,12 +92,13 @@ class TagJob:
     def _write(self, chosen: SuggestionFormat) -> TagReport:
         run = Run(Path(self.out))
         _refuse_foreign(run)
+        before = times(self.corpus.paths)
         manifest = self._manifest()
         report = _finished(run, manifest)
         # A folder beside a finished output is what a job left that was killed at its very end.
         if report is None or run.folder.exists():
             with _locked(run):
-                report = _finished(run, manifest) or self._complete(run, manifest, chosen)
+                report = _finished(run, manifest) or self._complete(run, manifest, chosen, before)
             run.remove()
         return report
 
@@ -115,10 +116,12 @@ class TagJob:
         }
         return RunManifest.of(settings, read_inputs(self.corpus.paths))
 
-    def _complete(self, run: Run, manifest: RunManifest, chosen: SuggestionFormat) -> TagReport:
+    def _complete(
+        self, run: Run, manifest: RunManifest, chosen: SuggestionFormat, before: list[FileTime]
+    ) -> TagReport:
+        """Tag what is left and merge; ``before``: the documents' files when their checksums were taken."""
         n_damaged = _begin(run, manifest)
         n_reused = sum(record.n_docs for record in run.finished.values())
-        before = times(self.corpus.paths)
         n_shards = self._tag_rest(run, chosen)
         if n_shards != len(run.finished) or times(self.corpus.paths) != before:
             raise _changed(run)
@@ -193,7 +196,7 @@ def _finished(run: Run, manifest: RunManifest) -> TagReport | None:
     if file_digest(run.out) != before.more.get("output", {}).get("sha256"):
         written = f"it does not have the checksum that {run.beside.name} names"
         raise InputError(f"{run.out}: exists, but was changed: {written}; {OTHER_OUT}")
-    return TagReport(str(run.out), **before.more["counts"], finished_before=True)
+    return TagReport(str(run.out), **before.more.get("counts", {}), finished_before=True)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -55,14 +56,18 @@ def read_suggestions(path: str | Path) -> Iterator[TaggedDocument]:
 def _read_jsonl(path: Path) -> Iterator[TaggedDocument]:
     for number, line in files.text_lines(path, _OPTIONS):
         try:
-            found = json.loads(line)
-            suggested = found["suggestions"]
-            ids, scores = [str(s["id"]) for s in suggested], [float(s["score"]) for s in suggested]
-            document = TaggedDocument(str(found["id"]), ids, scores, str(found.get("reason", "")))
+            document = _from_json(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            wanted = 'wanted {"id", "suggestions": [{"id", "score"}]}'
+            wanted = 'wanted {"id", "suggestions": [{"id", "score"}]} with ids as strings'
             raise _bad(path, number, f"{type(error).__name__}: {error}", wanted) from None
         yield document
+
+
+def _from_json(found: dict[str, Any]) -> TaggedDocument:
+    pairs = [(s["id"], float(s["score"])) for s in found["suggestions"]]
+    if not all(isinstance(i, str) for i in (found["id"], *(label for label, _ in pairs))):
+        raise TypeError("an id is no string")
+    return _document(found["id"], pairs, found.get("reason", ""))
 
 
 def _read_csv(path: Path) -> Iterator[TaggedDocument]:
@@ -99,10 +104,8 @@ def _read_tsv(path: Path) -> Iterator[TaggedDocument]:
             row = line.split("\t")
             if len(row) != (4 if len(row) > 1 and row[1] else 5):
                 raise _bad(path, number, f"{len(row)} columns", "wanted document, <uri>, label, score")
-            try:
-                float(row[3] or 0)
-            except ValueError as error:
-                raise _bad(path, number, str(error), "wanted a score in column 4") from None
+            if not _is_score(row[3] or "0"):
+                raise _bad(path, number, repr(row[3]), "wanted a number in column 4")
             yield row
 
     for doc_id, group in groupby(rows(), key=lambda row: row[0]):
@@ -111,7 +114,17 @@ def _read_tsv(path: Path) -> Iterator[TaggedDocument]:
         yield _document(unescaped(doc_id), pairs, "" if pairs else found[0][4])
 
 
+def _is_score(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _document(doc_id: str, pairs: list[tuple[str, float]], reason: str) -> TaggedDocument:
+    bad = next((score for _, score in pairs if not math.isfinite(score)), None)
+    if bad is not None:
+        raise ValueError(f"document {doc_id!r} has a score of {bad}")
     return TaggedDocument(doc_id, [label for label, _ in pairs], [score for _, score in pairs], reason)
 
 
@@ -136,14 +149,13 @@ def _read_npz(path: Path) -> Iterator[TaggedDocument]:
     try:
         with files.open_seekable(path) as raw:
             matrix, documents, labels = load_scores(raw)
+        for i, document in enumerate(documents):
+            row = slice(matrix.indptr[i], matrix.indptr[i + 1])
+            scores, columns = matrix.data[row], matrix.indices[row]
+            pairs = [(labels[columns[j]], float(scores[j])) for j in np.lexsort((columns, -scores))]
+            yield _document(document["id"], pairs, document.get("reason", ""))
     except (ValueError, KeyError, OSError, EOFError) as error:
         raise InputError(f"{path}: {error}; wanted a CSR matrix with {DOCUMENTS} and {LABELS}") from None
-    for i, document in enumerate(documents):
-        row = slice(matrix.indptr[i], matrix.indptr[i + 1])
-        scores, columns = matrix.data[row], matrix.indices[row]
-        order = np.lexsort((columns, -scores))
-        pairs = [(labels[columns[j]], float(scores[j])) for j in order]
-        yield _document(document["id"], pairs, document.get("reason", ""))
 
 
 def _bad(path: Path, line: int, found: str, wanted: str) -> InputError:

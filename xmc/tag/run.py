@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -154,6 +155,10 @@ class Run:
 
     def remove(self) -> None:
         """Remove the folder. What cannot be removed is left: the output is complete without it."""
+        # The manifest goes last: a folder with parts and without it would be taken for someone else's.
+        with suppress(OSError):
+            for part in self.folder.glob("*.part"):
+                part.unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -1,0 +1,143 @@
+"""``xmc inspect``: what data files hold, and what is odd in them and between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xmc.data import detect, files
+from xmc.data.formats import labels_of
+from xmc.data.inspect_documents import DocumentsFound, inspect_documents
+from xmc.data.inspect_labels import LabelsFound, inspect_labels
+from xmc.data.labels import LabelSet
+from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.table import has_header
+from xmc.data.tally import Findings
+from xmc.errors import InputError
+
+_LABEL_NAME = re.compile(r"label|lbl|vocab|subject|concept|thesaur|descriptor", re.IGNORECASE)
+_ONLY_LABELS = ("skos", "eurlex", "annif")
+
+
+@dataclass
+class Shared:
+    """Documents of one file that also stand in an earlier one: leakage, where they are train and test."""
+
+    first: Path
+    second: Path
+    findings: Findings
+
+    def lines(self) -> list[str]:
+        """One line for each kind of what they share."""
+        return [f"{self.second} and {self.first}: {line}" for line in self.findings.lines()]
+
+    def to_json(self) -> dict[str, Any]:
+        """Both paths, and count and examples of each kind."""
+        return {"first": str(self.first), "second": str(self.second), **self.findings.to_json()}
+
+
+@dataclass
+class Inspection:
+    """What some files hold, in the order in which they were given."""
+
+    files: list[DocumentsFound | LabelsFound] = field(default_factory=list)
+    shared: list[Shared] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Text for people."""
+        parts: list[DocumentsFound | LabelsFound | Shared] = [*self.files, *self.shared]
+        return [line for part in parts for line in part.lines()]
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values, for `json.dumps`."""
+        return {
+            "files": [found.to_json() for found in self.files],
+            "shared": [each.to_json() for each in self.shared],
+        }
+
+
+def inspect(paths: Sequence[str | Path], options: ReadOptions | None = None) -> Inspection:
+    """Read files of labels and documents once each, keeping counts and hashes but no text.
+
+    Documents are compared with all vocabularies among the files, and with the labels that their own format
+    defines. Raises InputError for what cannot be read.
+    """
+    options = options or ReadOptions()
+    options.validate()
+    inspection = Inspection()
+    documents: list[DocumentsFound] = []
+    vocabularies: list[LabelSet] = []
+    for path in map(Path, paths):
+        if holds_labels(path, options):
+            labels_found, labels = inspect_labels(path, options)
+            vocabularies.append(labels)
+            inspection.files.append(labels_found)
+        else:
+            found, shared = inspect_documents(path, options, documents)
+            documents.append(found)
+            inspection.files.append(found)
+            inspection.shared += [Shared(first, path, findings) for first, findings in shared]
+    earlier: set[str] = set()
+    for found in documents:
+        found.compare_with(vocabularies or _own_labels(found, options))
+        found.compare_uses(earlier)
+        earlier.update(found.frequency)
+    return inspection
+
+
+def _own_labels(found: DocumentsFound, options: ReadOptions) -> list[LabelSet]:
+    try:
+        labels = labels_of(found.path, options, ReadReport())
+    except InputError:  # matrices without labels, raw text without its label file
+        return []
+    return [] if labels is None else [labels]
+
+
+# --- labels or documents
+
+
+def holds_labels(path: Path, options: ReadOptions) -> bool:
+    """Whether a file is a vocabulary: told by its format, by its fields, and only then by its name."""
+    documents = _format(detect.document_format, path, options)
+    labels = _format(detect.label_format, path, options)
+    if documents is None and labels is None:
+        detect.document_format(path, options)  # raises what is wrong with it
+    if documents is None or labels is None:
+        return documents is None
+    if documents.module != labels.module:
+        return labels.module in _ONLY_LABELS
+    if documents.module in ("xmc_repo", "pecos"):
+        return documents.module == "pecos" and path.name.startswith("Y")
+    return _record_is_label(documents, path, options)
+
+
+def _format(
+    detector: Callable[[Path, ReadOptions], detect.Format], path: Path, options: ReadOptions
+) -> detect.Format | None:
+    files.check_readable(path)
+    try:
+        return detector(path, options)
+    except InputError:
+        return None
+
+
+def _record_is_label(found: detect.Format, path: Path, options: ReadOptions) -> bool:
+    probe = detect.Probe(path, options)
+    if found.module == "xmc_raw":
+        return "target_ind" not in probe.json_keys and _LABEL_NAME.search(path.name) is not None
+    if found.module == "table" and not has_header(probe.first):
+        return True
+    module = found.load()
+    try:
+        document = next(module.read_documents(path, options, ReadReport()), None)
+        if document is not None and document.labels is not None:
+            return False
+        label = next(module.read_labels(path, options, ReadReport()), None)
+    except InputError:  # a table without the column that documents, or labels, need; read again it says more
+        return "title" not in probe.first and "text" not in probe.first
+    if label is not None and (label.alt or label.description or label.broader or label.retired):
+        return True
+    return _LABEL_NAME.search(path.name) is not None
