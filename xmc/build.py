@@ -31,7 +31,7 @@ from xmc.errors import InputError, SettingError, some
 from xmc.fit import FitTask, Weights, fit_share, held_out
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
-from xmc.label_text import label_texts
+from xmc.label_text import label_names, label_texts
 from xmc.memory import DocumentMemory
 from xmc.model import KIND, Model
 from xmc.progress import progress
@@ -163,8 +163,10 @@ class _Builder:
         """The whole model, in memory or memory-mapped from the work directory."""
         encoded_labels = self._labels()
         matcher = None
-        if self.source.has_text:
-            matcher = LabelMatcher(encoded_labels.features)
+        if isinstance(words := self.encoder.lexical, LexicalTower):
+            names, starts = label_names(self.source.labels, self.texts)
+            features = [words.features(part) for part in _pieces(names)]
+            matcher = LabelMatcher(sp.vstack(features, format="csr"), starts)
         towers, sample = self._documents()
         texts = encoded_labels.towers
         weights = self._fit(texts, matcher, towers, sample)

@@ -1,6 +1,9 @@
-"""What of a label is read: its text, other names and description, as one text."""
+"""What of a label is read: all of it as one text, and each of its names alone."""
 
 from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
 
 from xmc.data.labels import LabelSet
 
@@ -13,3 +16,19 @@ def label_texts(labels: LabelSet) -> list[str]:
             labels.texts.to_pylist(), labels.alts.to_pylist(), labels.descriptions.to_pylist(), strict=True
         )
     ]
+
+
+def label_names(labels: LabelSet, texts: list[str]) -> tuple[list[str], np.ndarray]:
+    """Every text that a label may be matched by, and (n_labels + 1,) where each label's begin.
+
+    These are its names one by one and, where it has a description, all of it together (``texts``).
+    """
+    names, starts = labels.names()
+    described = np.asarray(pc.not_equal(labels.descriptions, ""), dtype=bool)
+    order = np.argsort(
+        np.concatenate([np.repeat(np.arange(len(labels)), np.diff(starts)), np.flatnonzero(described)]),
+        kind="stable",
+    )
+    all_names = [*names.to_pylist(), *(texts[i] for i in np.flatnonzero(described))]
+    bounds = starts + np.concatenate([[0], np.cumsum(described)])
+    return [all_names[i] for i in order], bounds

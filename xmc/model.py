@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xmc.artifacts import load_csr, load_json, open_artifact, save_csr, save_json
+from xmc.artifacts import load_json, open_artifact, save_json
 from xmc.data.labels import LabelSet
 from xmc.encoders.dual import DualEncoder
 from xmc.errors import ArtifactError
@@ -58,7 +58,8 @@ class Model:
         (directory / "index").mkdir()
         self.index.save(directory / "index")
         if self.matcher is not None:
-            save_csr(directory / "matcher.npz", self.matcher.features)
+            (directory / "matcher").mkdir()
+            self.matcher.save(directory / "matcher")
         if self.memory is not None:
             self.memory.save(directory / "memory")
         save_json(directory / "weights.json", _plain(self.weights))
@@ -75,8 +76,9 @@ class Model:
         encoder = DualEncoder.load(artifact.directory("encoder"), device, dtype)
         index = load_index(artifact.directory("index"), len(labels))
         names = set(artifact.names)
-        matcher = LabelMatcher(load_csr(artifact.file("matcher.npz"))) if "matcher.npz" in names else None
-        memory = None
+        matcher, memory = None, None
+        if "matcher/names.npz" in names:
+            matcher = LabelMatcher.load(artifact.directory("matcher"))
         if "memory/labels.npz" in names:
             memory = DocumentMemory.load(artifact.directory("memory"), len(labels))
         weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
@@ -89,9 +91,8 @@ class Model:
         n_labels, dim = len(self.labels), self.encoder.dim
         shapes = [("index", (n_labels, self.index.dim), (n_labels, dim + 1))]
         if self.matcher is not None:
-            shapes.append(
-                ("matcher", self.matcher.features.shape, (n_labels, self.encoder.lexical.n_features))
-            )
+            found = (self.matcher.n_labels, self.matcher.features.shape[1])
+            shapes.append(("matcher", found, (n_labels, self.encoder.lexical.n_features)))
         if self.memory is not None:
             shapes.append(("memory", (n_labels, self.memory.index.dim), (n_labels, dim)))
         for name, found, wanted in shapes:

@@ -38,6 +38,15 @@ def test_the_undamaged_matrix_is_read(tmp_path):
     assert batch.features.toarray().tolist() == [[1, 0, 0], [0, 0, 2]]
 
 
+def refusal(path):
+    """What a user is told about a file, "" for one that is read."""
+    try:
+        read(path)
+    except XmcError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -65,7 +74,7 @@ def test_the_undamaged_matrix_is_read(tmp_path):
     ],
 )
 def test_parts_that_make_no_matrix_are_refused(tmp_path, changes):
-    with pytest.raises(InputError, match="X.npz: "):
+    with pytest.raises(InputError, match=r"X\.npz: "):
         read(write(tmp_path / "X.npz", **changes))
 
 
@@ -84,7 +93,7 @@ def test_pickles_are_never_opened(tmp_path):
         stream = io.BytesIO()
         np.lib.format.write_array_header_1_0(stream, {"descr": "|O", "fortran_order": False, "shape": (2,)})
         archive.writestr("data.npy", stream.getvalue() + pickle.dumps([Hostile()]))
-    with pytest.raises(InputError, match="X.npz: not a readable npz file"):
+    with pytest.raises(InputError, match=r"X\.npz: not a readable npz file"):
         read(path)
 
 
@@ -117,8 +126,5 @@ def test_flipped_bytes_give_a_matrix_or_one_sentence(tmp_path_factory, changes):
         content[position] = value
     path = tmp_path_factory.mktemp("npz") / "X.npz"
     path.write_bytes(content)
-    try:
-        read(path)
-    except XmcError as error:
-        assert str(path) in str(error)
-        assert "\n" not in str(error)
+    message = refusal(path)
+    assert not message or (str(path) in message and "\n" not in message)

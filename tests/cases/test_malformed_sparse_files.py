@@ -44,14 +44,17 @@ def test_documents_without_labels_and_without_features_are_lawful(tmp_path):
     assert gold.toarray().tolist() == [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 1, 0]]
 
 
+def outcome(path):
+    """The number of documents read, and what a user is told about a file that is refused."""
+    try:
+        return sum(map(len, read(path))), ""
+    except InputError as error:
+        return 0, str(error)
+
+
 @given(st.text("0123456789 :,.\n-naif", max_size=80))
 def test_any_text_behind_a_header_is_read_or_refused_in_one_sentence(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("sparse") / "x.txt"
     path.write_text(f"2 50 4\n{text}")
-    try:
-        batches = read(path)
-    except InputError as error:
-        assert str(path) in str(error)
-        assert "\n" not in str(error)
-    else:
-        assert sum(map(len, batches)) == 2
+    n_docs, message = outcome(path)
+    assert n_docs == 2 or (str(path) in message and "\n" not in message)

@@ -49,7 +49,7 @@ def test_corpus_and_labels_come_from_the_same_path(tmp_path):
 def test_without_y_there_are_no_labels(tmp_path):
     path = save(tmp_path, y=None)
     assert batches(path)[0].labels is None
-    with pytest.raises(InputError, match="no Y.npz lies beside it"):
+    with pytest.raises(InputError, match=r"no Y\.npz lies beside it"):
         labels_of(path)
 
 
@@ -68,7 +68,7 @@ def test_values_that_are_not_finite_are_refused_with_their_row(tmp_path, bad):
 
 def test_a_folder_of_several_or_no_matrices_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no X.npz"):
+    with pytest.raises(InputError, match=r"holds no X\.npz"):
         batches(tmp_path / "empty")
     save(tmp_path, name="{}.trn.npz")
     save(tmp_path, name="{}.tst.npz")
@@ -85,7 +85,7 @@ def test_labels_stored_as_zero_are_none(tmp_path):
 def test_a_file_cut_short_is_refused(tmp_path):
     path = save(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match="X.npz: not a readable npz file"):
+    with pytest.raises(InputError, match=r"X\.npz: not a readable npz file"):
         batches(path)
 
 

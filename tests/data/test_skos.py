@@ -28,7 +28,8 @@ ex:group a skos:Collection ; skos:prefLabel "not a concept"@en .
 """
 )
 XML_HEAD = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
     'xmlns:skos="http://www.w3.org/2004/02/skos/core#" xmlns:owl="http://www.w3.org/2002/07/owl#">\n'
 )
 XML = (
@@ -42,7 +43,8 @@ XML = (
   <skos:definition xml:lang="en">animals with gills</skos:definition>
   <skos:broader><rdf:Description rdf:about="http://e/p2">
     <rdf:type rdf:resource="http://www.w3.org/2004/02/skos/core#Concept"/>
-    <skos:prefLabel xml:lang="fi">eläimet</skos:prefLabel><skos:scopeNote xml:lang="fi">myös ihmiset</skos:scopeNote>
+    <skos:prefLabel xml:lang="fi">eläimet</skos:prefLabel>
+    <skos:scopeNote xml:lang="fi">myös ihmiset</skos:scopeNote>
   </rdf:Description></skos:broader>
 </skos:Concept>
 <rdf:Description rdf:about="http://e/p2"><skos:narrower rdf:resource="http://e/p3"/></rdf:Description>

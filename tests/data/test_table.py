@@ -36,13 +36,11 @@ def written(rows: list[tuple], **dialect) -> bytes:
 @given(
     st.lists(st.tuples(IDS, TEXTS, st.lists(IDS))),
     st.sampled_from(",;"),
-    st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    # Some versions of Python's csv leave a carriage return without quotes where lines end in \n.
+    st.sampled_from([("\r\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_ALL), ("\n", csv.QUOTE_ALL)]),
 )
-def test_any_documents_survive_csv(
-    tmp_path_factory, rows: list[tuple], delimiter: str, end: str, quoting: int
-):
-    path = tmp_path_factory.mktemp("t") / "docs.csv"
+def test_any_documents_survive_csv(tmp_path_factory, rows: list[tuple], delimiter: str, style: tuple):
+    (end, quoting), path = style, tmp_path_factory.mktemp("t") / "docs.csv"
     path.write_bytes(written(rows, delimiter=delimiter, lineterminator=end, quoting=quoting))
     assert [tuple(d)[:3] for d in documents(path)] == rows
 
@@ -158,7 +156,7 @@ def test_a_long_field_is_no_problem(write):
         ),
         ('id,text\nd1,x\nd2,"open\nd3,y\n', r":3: not CSV: .* in the record that begins here"),
         ('id,text\nd1,"a"b\n', r":2: not CSV"),
-        ("id,text\nd1,a\rb\n", r":2: not CSV"),
+        ("id,text\nd1,a\rb\n", r":2: not CSV: a carriage return outside quotes"),
         (
             "L1,air transport\n",
             r":1: no header: .*; a first line naming the columns was wanted, such as id,text",

@@ -115,6 +115,16 @@ def test_an_interrupted_job_goes_on_to_the_same_bytes(case: Case, name: str, aft
     assert f"{after} documents taken over from an interrupted run" in report.lines()
 
 
+def test_every_format_says_the_same(case: Case) -> None:
+    said = []
+    for name in ("t.jsonl", "t.csv", "t.tsv", "t.parquet", "t.npz", "t.tsv.gz", "t.csv.zst"):
+        case.job(case.folder / name, options=TagOptions(threshold=0.6)).run()
+        documents = list(read_suggestions(case.folder / name))
+        said.append([(d.id, list(d.label_ids), np.float32(d.scores).tolist(), d.reason) for d in documents])
+    assert said[0][1][3] == ""
+    assert all(each == said[0] for each in said)
+
+
 def test_a_finished_output_is_left_as_it_is(case: Case) -> None:
     case.job().run()
     before = case.snapshot()

@@ -23,6 +23,11 @@ def test_from_matrix_ranks_and_drops_padding(three: Suggestions) -> None:
     assert three.reasons == ["", EMPTY_TEXT, ""]
 
 
+def test_a_document_with_suggestions_has_no_reason() -> None:
+    found = Suggestions.from_matrix(["a", "b"], np.array([[1], [-1]]), np.ones((2, 1)), ["why", "why"])
+    assert found.reasons == ["", "why"]
+
+
 def test_no_documents() -> None:
     nothing = Suggestions.from_matrix([], np.zeros((0, 5)), np.zeros((0, 5)))
     assert len(nothing.select(3, 0.5)) == 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from xmc.data.records import Label
 from xmc.data.tally import Findings, Hashes, Lengths, hashes
 from xmc.data.text import is_blank
 
+_GROUP = 1024
 _DECIMAL = re.compile(r"0\d+|\d+\.\d+")
 
 
@@ -32,17 +34,21 @@ class LabelsFound:
     report: ReadReport = field(default_factory=ReadReport)
     _texts: Hashes = field(default_factory=Hashes)
 
-    def see(self, label: Label) -> None:
-        """Count one more label, as the file has it."""
-        self.characters.add([len(label.text)])
-        for what, value in (
-            ("retired", label.retired),
-            ("with other names", label.alt),
-            ("with a description", label.description),
-            ("with broader labels", label.broader),
+    def see(self, labels: Sequence[Label]) -> None:
+        """Count some more labels, as the file has them."""
+        self.characters.add(len(label.text) for label in labels)
+        for what, having in (
+            ("retired", sum(label.retired for label in labels)),
+            ("with other names", sum(bool(label.alt) for label in labels)),
+            ("with a description", sum(bool(label.description) for label in labels)),
+            ("with broader labels", sum(bool(label.broader) for label in labels)),
         ):
-            self.counts[what] = self.counts.get(what, 0) + bool(value)
-        self._see_odd(label)
+            self.counts[what] = self.counts.get(what, 0) + having
+        for label in labels:
+            self._see_odd(label)
+        filled = [label for label in labels if not is_blank(label.text)]
+        repeated = self._texts.add(hashes([label.text for label in filled]))
+        self.odd.add_where("labels with the text of an earlier one", repeated, [label.id for label in filled])
 
     def _see_odd(self, label: Label) -> None:
         for part, text in (("ids", label.id), ("texts", label.text)):
@@ -54,8 +60,6 @@ class LabelsFound:
             self.odd.add("label ids that a spreadsheet would change as numbers", label.id)
         if is_blank(label.text):
             self.odd.add("labels without text", label.id)
-        elif self._texts.add(hashes([label.text]))[0]:
-            self.odd.add("labels with the text of an earlier one", label.id)
 
     def to_json(self) -> dict[str, Any]:
         """All counts, as plain values."""
@@ -90,7 +94,7 @@ def inspect_labels(path: Path, options: ReadOptions) -> tuple[LabelsFound, Label
     return found, labels
 
 
-def _watched(records: Iterable[Label], found: LabelsFound) -> Iterator[Label]:
-    for record in records:
-        found.see(record)
-        yield record
+def _watched(records: Iterator[Label], found: LabelsFound) -> Iterator[Label]:
+    while group := list(islice(records, _GROUP)):
+        found.see(group)
+        yield from group

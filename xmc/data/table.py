@@ -165,4 +165,7 @@ def _csv_rows(
                 yield number, row
             number = first + reader.line_num
     except csv.Error as error:
-        raise InputError(f"{place(path, number)}: not CSV: {error}, in the record that begins here") from None
+        reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
+        raise InputError(
+            f"{place(path, number)}: not CSV: {reason}, in the record that begins here"
+        ) from None

@@ -8,18 +8,27 @@ the label's own weight stands in the document (containment), which does not fall
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+
+from xmc.artifacts import load_array, load_csr, save_array, save_csr
+from xmc.errors import ArtifactError
 
 BLOCK = 16_000_000  # scores held at a time
 
 
 class LabelMatcher:
-    """Exact lexical search over (n_labels, n_features) sparse unit rows; an empty row is never found."""
+    """Exact lexical search over the names of labels, each a sparse unit row; a label counts by its best name.
 
-    def __init__(self, features: sp.csr_matrix) -> None:
-        self.features = features
+    ``features`` (n_names, n_features); ``starts`` (n_labels + 1,) where each label's names begin. A label
+    without names, or whose names have no feature, is never found.
+    """
+
+    def __init__(self, features: sp.csr_matrix, starts: np.ndarray) -> None:
+        self.features, self.starts = features, starts
+        self._named = np.flatnonzero(np.diff(starts) > 0)
         self._by_feature = features.T.tocsr()
         squared = self._by_feature.copy()
         squared.data **= 2
@@ -31,8 +40,42 @@ class LabelMatcher:
         for start in range(0, documents.shape[0], step):
             block = documents[start : start + step]
             present = sp.csr_matrix((np.ones_like(block.data), block.indices, block.indptr), block.shape)
-            cosine = (block @ self._by_feature).toarray()
-            yield slice(start, start + block.shape[0]), cosine, (present @ self._squared).toarray()
+            cosine = self._best(block @ self._by_feature)
+            yield slice(start, start + block.shape[0]), cosine, self._best(present @ self._squared)
+
+    def save(self, directory: Path) -> None:
+        """Write the names' features and bounds into an existing directory."""
+        save_csr(directory / "names.npz", self.features)
+        save_array(directory / "starts.npy", self.starts)
+
+    @classmethod
+    def load(cls, directory: Path) -> LabelMatcher:
+        """Read what ``save`` wrote. Raises ArtifactError where the two do not fit."""
+        features = load_csr(directory / "names.npz")
+        starts = np.asarray(load_array(directory / "starts.npy"))
+        whole = starts.dtype == np.int64 and starts.ndim == 1 and len(starts) > 0
+        if not whole or starts[0] != 0 or starts[-1] != features.shape[0] or (np.diff(starts) < 0).any():
+            raise ArtifactError(f"{directory / 'starts.npy'}: bounds do not fit the names; rebuild the model")
+        return cls(features, starts)
+
+    def names_of(self, label: int) -> sp.csr_matrix:
+        """(n_names, n_features) of one label."""
+        return self.features[self.starts[label] : self.starts[label + 1]]
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels there are, named or not."""
+        return len(self.starts) - 1
+
+    def _best(self, of_names: sp.csr_matrix) -> np.ndarray:
+        """(n_block, n_labels) the best of each label's names."""
+        scores = of_names.toarray()
+        if len(self._named) == self.n_labels == scores.shape[1]:
+            return scores
+        out = np.zeros((len(scores), self.n_labels), np.float32)
+        if len(self._named):
+            out[:, self._named] = np.maximum.reduceat(scores, self.starts[self._named], axis=1)
+        return out
 
 
 def best_columns(scores: np.ndarray, k: int, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

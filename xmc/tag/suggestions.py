@@ -64,7 +64,7 @@ class Suggestions:
         indptr: (n_docs + 1,) int64.
         rows: (n_suggestions,) int64 label rows, best first within a document, ties in row order.
         scores: (n_suggestions,) float32, higher is better.
-        reasons: n_docs texts, why a document got nothing, "" where it got something.
+        reasons: n_docs texts, why a document got nothing; made "" for one that got something.
         evidence: parallel to rows, or None where it was not asked for.
 
     Raises: ValueError if the parts do not fit together or a score is not finite.
@@ -82,6 +82,7 @@ class Suggestions:
         self.rows = np.asarray(self.rows, dtype=np.int64)
         self.scores = np.asarray(self.scores, dtype=np.float32)
         self._check_lengths()
+        self.reasons = ["" if n else r for n, r in zip(self.counts, self.reasons, strict=True)]
         bad = np.flatnonzero(~np.isfinite(self.scores))
         if len(bad):
             doc = self.doc_ids[int(np.searchsorted(self.indptr, bad[0], side="right")) - 1]

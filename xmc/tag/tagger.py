@@ -128,7 +128,7 @@ class Tagger:
         words, matcher = self.encoder.lexical, self.shortlister.matcher
         if matcher is None or batch.texts is None or not isinstance(words, LexicalTower):
             return []
-        return words.matched_words(batch.texts[doc], matcher.features[label])
+        return words.matched_words(batch.texts[doc], matcher.names_of(label))
 
 
 def _reasons(batch: DocumentBatch, ok: np.ndarray, counts: np.ndarray) -> list[str]:
