@@ -213,18 +213,17 @@ class _Builder:
         return GivenTower.fit(rows, n_features, settings)
 
     def _encode(self, batch: DocumentBatch) -> Encoded:
-        features = self.encoder.lexical.features_of(batch)
         dense = None
         if self.cache is not None and batch.texts is not None:
             dense = self.cache.encode(batch.texts, batch.ids)
-        return Encoded(dense, features, self.encoder.lexical.project(features))
+        return self.encoder.encode(batch, dense)
 
     def _labels(self) -> Encoded:
         """All labels' texts; without texts, empty rows."""
         n_labels, words = len(self.source.labels), self.encoder.lexical
         if not self.source.has_text:
             none = sp.csr_matrix((n_labels, words.n_features), dtype=np.float32)
-            return Encoded(None, none, np.zeros((n_labels, words.dim), np.float32))
+            return Encoded(None, none, np.zeros((n_labels, words.dim), np.float32), none)
         parts = []
         ids = self.source.labels.ids
         with self._bar("encoding labels", "labels", n_labels) as done:
@@ -260,7 +259,7 @@ class _Builder:
     ) -> Weights:
         gold, held, encoder = self.source.gold, self.held, self.encoder
         if sample is None or not held.any():
-            return Weights()
+            return Weights.unfitted(encoder)
         encoder.share = fit_share(encoder, towers, gold, held)
         rest = gold[~held]
         parts = LabelParts(

@@ -18,22 +18,28 @@ from xmc.memory import DocumentMemory
 from xmc.mix import Mix, fit_mix, fit_probability
 from xmc.prototypes import DEFAULT as DEFAULT_PROTOTYPE
 from xmc.prototypes import LabelParts
-from xmc.shortlist import DEFAULT, Candidates, Shortlister
+from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
 
 MAX_HELD_OUT = 1000
 HELD_OUT_SHARE = 0.2
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 # Slope and offset of the probability of a score where no documents are there to fit them.
-DEFAULT_PROBABILITY = (1.0, -8.0)
+DEFAULT_PROBABILITY = (0.8, -10.5)
 
 
 @dataclass(frozen=True)
 class Weights:
     """All that is fitted: the prototypes' mix, the final mix, and slope and offset of the probability."""
 
-    prototype: Mix = DEFAULT_PROTOTYPE
-    final: Mix = DEFAULT
-    probability: tuple[float, float] = DEFAULT_PROBABILITY
+    prototype: Mix
+    final: Mix
+    probability: tuple[float, float]
+
+    @classmethod
+    def unfitted(cls, encoder: DualEncoder) -> Weights:
+        """What to score with where there are too few documents to fit on."""
+        final = DEFAULT if encoder.dense_dim else DEFAULT_WORDS
+        return cls(DEFAULT_PROTOTYPE, final, DEFAULT_PROBABILITY)
 
 
 def held_out(n_docs: int, seed: int) -> np.ndarray:
@@ -81,14 +87,15 @@ class FitTask:
 
     def fit(self) -> Weights:
         """Prototype mix first, then with its candidates the final mix, then the probability."""
+        start = Weights.unfitted(self.encoder)
         if not self.gold.nnz:
-            return Weights()
-        found = self._candidates(DEFAULT_PROTOTYPE)
+            return start
+        found = self._candidates(start.prototype)
         features = self.parts.pair_features(self.encoded.towers, found.of_doc, found.rows)
-        prototype = fit_mix(features, self._right(found), found.of_doc, DEFAULT_PROTOTYPE)
+        prototype = fit_mix(features, self._right(found), found.of_doc, start.prototype)
         found = self._candidates(prototype)
         right, features = self._right(found), found.mix_features(self.parts.frequency)
-        final = fit_mix(features, right, found.of_doc, DEFAULT)
+        final = fit_mix(features, right, found.of_doc, start.final)
         return Weights(prototype, final, fit_probability(final(features), right))
 
     def _right(self, found: Candidates) -> np.ndarray:

@@ -19,6 +19,11 @@ class Mix:
     names: tuple[str, ...]
     weights: np.ndarray
 
+    @classmethod
+    def of(cls, names: tuple[str, ...], **weights: float) -> Mix:
+        """A mix with some weights given by name, the others zero."""
+        return cls(names, np.array([weights.get(name, 0.0) for name in names]))
+
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """(n_pairs,) float32 scores of (n_pairs, n_features); summed in a fixed order, pair by pair."""
         score = np.zeros(len(features), np.float64)

@@ -20,18 +20,20 @@ N_PROTOTYPES = 200  # candidates from the label index
 N_MATCHES = 100  # candidates from the matcher
 N_NEIGHBOURS = 50  # documents whose labels are candidates
 
-SOURCES = ("prototype", "cosine", "containment", "votes")
+SOURCES = ("prototype", "cosine", "containment", "lead", "votes")
 KINDS = ("", "*seen", "*frequency")
 NAMES = (*(f"{source}{kind}" for source in SOURCES for kind in KINDS), "seen", "frequency")
-DEFAULT = Mix(NAMES, np.array([1.0, 0, 0, 8.0, 0, 0, 2.0, 0, 0, 1.0, 0, 0, 0, 0]))
+# As in xmc.prototypes; without a dense tower the words' own scores have to carry more.
+DEFAULT = Mix.of(NAMES, prototype=0.8, cosine=-3, containment=5.5, lead=4.5, votes=3)
+DEFAULT_WORDS = Mix.of(NAMES, prototype=0.1, cosine=16, containment=5, lead=5, votes=12)
 
 
 @dataclass(frozen=True)
 class Candidates:
     """Candidate labels of n documents; document i owns ``indptr[i]:indptr[i + 1]``, in row order.
 
-    ``features`` (n_candidates, len(SOURCES)): the prototype's score, the matcher's cosine and containment,
-    and the neighbours' votes; ``neighbours``: the documents that voted, None without a memory.
+    ``features`` (n_candidates, len(SOURCES)): the prototype's score, the matcher's three, and the neighbours'
+    votes; ``neighbours``: the documents that voted, None without a memory.
     """
 
     indptr: np.ndarray
@@ -81,13 +83,13 @@ class Shortlister:
         of_doc = np.repeat(np.arange(len(queries)), found.rows.shape[1])
         voters, voted = votes.nonzero()
         sources = [_keys(of_doc, found.rows.ravel(), may), _keys(voters, voted, may)]
-        pairs, matched = self._match(encoded.features, np.unique(np.concatenate(sources)), may)
+        pairs, matched = self._match(encoded, np.unique(np.concatenate(sources)), may)
         of_doc, rows = np.divmod(pairs, len(may))
         features = np.zeros((len(rows), len(SOURCES)), np.float32)
         features[:, 0] = self._prototype_scores(queries, of_doc, rows)
-        features[:, 1:3] = matched
+        features[:, 1:4] = matched
         if votes.nnz:
-            features[:, 3] = np.asarray(votes[of_doc, rows]).ravel()
+            features[:, 4] = np.asarray(votes[of_doc, rows]).ravel()
         return Candidates(np.searchsorted(of_doc, np.arange(len(queries) + 1)), rows, features, neighbours)
 
     def _vote(self, vectors: np.ndarray, may: np.ndarray) -> tuple[Shortlist | None, sp.csr_matrix]:
@@ -100,22 +102,20 @@ class Shortlister:
         votes.eliminate_zeros()
         return found, votes
 
-    def _match(
-        self, documents: sp.csr_matrix, pairs: np.ndarray, may: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """``pairs`` with those of the matcher added, and (n_pairs, 2) cosine and containment of all."""
+    def _match(self, encoded: Encoded, pairs: np.ndarray, may: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``pairs`` with those of the matcher added, and (n_pairs, 3) lexical scores of all."""
         if self.matcher is None:
-            return pairs, np.zeros((len(pairs), 2), np.float32)
+            return pairs, np.zeros((len(pairs), 3), np.float32)
         n_labels = len(may)
         all_pairs, values = [], []
-        for block, cosine, containment in self.matcher.blocks(documents):
-            of_doc, rows = best_columns(cosine, N_MATCHES, may)
+        for block, *scores in self.matcher.blocks(encoded.features, encoded.leads):
+            of_doc, rows = best_columns(scores[0], N_MATCHES, may)
             first, last = np.searchsorted(pairs, [block.start * n_labels, block.stop * n_labels])
             mine = np.union1d(pairs[first:last], (of_doc + block.start) * n_labels + rows)
             of_doc, rows = np.divmod(mine, n_labels)
             of_doc -= block.start
             all_pairs.append(mine)
-            values.append(np.stack([cosine[of_doc, rows], containment[of_doc, rows]], axis=1))
+            values.append(np.stack([score[of_doc, rows] for score in scores], axis=1))
         return np.concatenate(all_pairs), np.concatenate(values)
 
     def _prototype_scores(self, queries: np.ndarray, of_doc: np.ndarray, rows: np.ndarray) -> np.ndarray:

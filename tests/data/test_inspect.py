@@ -28,12 +28,12 @@ DEV = [
 ]
 
 
-@pytest.fixture()
+@pytest.fixture
 def files(write):
     return [write("labels.jsonl", LABELS), write("train.jsonl", TRAIN), write("dev.jsonl", DEV)]
 
 
-@pytest.fixture()
+@pytest.fixture
 def found(files):
     return inspect(files).to_json()
 
@@ -82,7 +82,7 @@ def test_repeats_and_oddities_within_a_file_are_counted(found):
         "repeated texts": (1, ["d3"]),
         "repeated titles once digits are removed": (1, ["d3"]),
     }
-    assert [kind for kind in train["odd"]] == [
+    assert list(train["odd"]) == [
         "documents with a gold label more than once",
         "documents without text",
     ]

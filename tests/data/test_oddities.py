@@ -10,7 +10,22 @@ from xmc.data.oddities import oddities
 
 MOJIBAKE = "likely mojibake (UTF-8 read as another encoding)"
 words = st.sampled_from(
-    "café Übergröße Łódź RÓŻA RĂZBOI naïve ÉTÉ Ångström Äpfel déjà Привет 日本 œuvre ½".split()
+    [
+        "café",
+        "Übergröße",
+        "Łódź",
+        "RÓŻA",
+        "RĂZBOI",
+        "naïve",
+        "ÉTÉ",
+        "Ångström",
+        "Äpfel",
+        "déjà",
+        "Привет",
+        "日本",
+        "œuvre",
+        "½",
+    ]
 )
 
 

@@ -1,9 +1,10 @@
-"""``xmc inspect``: what a data set or an artifact holds."""
+"""``xmc inspect``: what data sets and artifacts hold, and what is odd in them."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +19,48 @@ TAKES_PATHS = True
 def add_arguments(parser: CommandParser) -> None:
     """Declare what the command takes besides paths."""
     parser.epilog = (
-        "PATH: files or folders of labels or documents, or artifacts. A file named like a=b: ./a=b."
+        "PATH: labels or documents (a file or folder), or an artifact. A file that is named like a setting "
+        "is written ./NAME=VALUE."
     )
     parser.add_argument("--verify", action="store_true", help="reads and checks the content of artifacts")
-    parser.add_argument("--json", action="store_true", help="prints a JSON object for each path, one a line")
+    parser.add_argument("--json", action="store_true", help="prints one JSON object instead of text")
 
 
 def run(args: argparse.Namespace, settings: InspectSettings) -> None:
-    """Describe each path; damaged artifacts are described first and make the command fail in the end."""
-    from xmc.artifacts import is_artifact
+    """Describe every path; a damaged artifact is described too and makes the command fail in the end."""
+    from xmc.artifacts import find_faults, is_artifact
 
     if not args.paths:
         raise SettingError("no path given; see `xmc inspect --help`")
-    damaged: list[str] = []
-    for path in args.paths:
-        if path != "-" and is_artifact(Path(path)):
-            damaged += [path] if _artifact(Path(path), args.verify, args.json) else []
-        else:
-            _data(path, settings, args.json)
+    artifacts = [Path(p) for p in args.paths if p != "-" and is_artifact(Path(p))]
+    faults = {path: find_faults(path, args.verify) for path in artifacts}
+    data = [p for p in args.paths if Path(p) not in faults]
+    if args.json:
+        print(json.dumps(_as_json(faults, data, settings), indent=1))
+    else:
+        _print(artifacts, data, settings, args.verify)
+    damaged = [str(path) for path in artifacts if faults[path]]
     if damaged:
         raise ArtifactError(f"damaged: {', '.join(damaged)}")
 
 
-def _artifact(path: Path, verify: bool, as_json: bool) -> bool:
-    """Print what an artifact holds; returns whether it is damaged."""
-    from xmc.artifacts import describe, find_faults
+def _print(artifacts: Sequence[Path], data: Sequence[str], settings: InspectSettings, verify: bool) -> None:
+    from xmc.artifacts import describe
+
+    for path in artifacts:
+        print("\n".join(describe(path, verify)))
+    if data:
+        from xmc.data.inspect import inspect
+
+        print("\n".join(inspect(data, settings.read).lines()))
+
+
+def _as_json(faults: dict[Path, list[str]], data: Sequence[str], settings: InspectSettings) -> dict[str, Any]:
     from xmc.artifacts.reader import read_manifest
+    from xmc.data.inspect import inspect
 
-    if not as_json:
-        lines = describe(path, verify)
-        print("\n".join(lines))
-        return any(line.strip().startswith("FAULT:") for line in lines)
-    faults = find_faults(path, verify)
-    found: dict[str, Any] = {"path": str(path), "faults": faults}
-    print(json.dumps(found if faults else {**found, "manifest": read_manifest(path)}))
-    return bool(faults)
-
-
-def _data(path: str, settings: InspectSettings, as_json: bool) -> None:
-    raise NotImplementedError
+    artifacts = [
+        {"path": str(path), "faults": found, "manifest": None if found else read_manifest(path)}
+        for path, found in faults.items()
+    ]
+    return {"artifacts": artifacts, **(inspect(data, settings.read).to_json() if data else {})}

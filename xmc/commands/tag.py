@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from xmc.commands.arguments import CommandParser
 from xmc.commands.notices import notify
@@ -22,8 +23,10 @@ def add_arguments(parser: CommandParser) -> None:
     parser.file("--model", required=True, metavar="MODEL", help="what `xmc index` wrote")
     parser.files("--docs", required=True, help="documents; - is standard input")
     parser.file("-o", "--out", required=True, metavar="OUT", help=FORMATS)
-    parser.file("--only", metavar="F", help="labels, or ids one a line: no others are suggested")
-    parser.file("--except", dest="without", metavar="F", help="labels, or ids one a line: never suggested")
+    parser.file("--only", type=Path, metavar="F", help="labels, or ids one a line: no others are suggested")
+    parser.file(
+        "--except", dest="without", type=Path, metavar="F", help="labels, or ids one a line: never suggested"
+    )
 
 
 def run(args: argparse.Namespace, settings: TagSettings) -> None:

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from xmc.data import files
+from xmc.data.languages import distance, is_other
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import Document, Label
 from xmc.data.text import shorten
@@ -148,7 +149,8 @@ def _csv_subjects(
     path: Path, lines: Iterator[tuple[int, str]], header: list[str], options: ReadOptions, report: ReadReport
 ) -> Iterator[Label]:
     languages = [name.removeprefix("label_") for name in header if name.startswith("label_")]
-    order = _language_order(languages, options.language.lower())
+    wanted = options.language.lower()
+    order = sorted(languages, key=lambda language: distance(language, wanted))
     if not languages:
         raise InputError(
             f"{place(path, 1)}: no column label_{options.language}; wanted uri, label_{options.language}"
@@ -157,21 +159,10 @@ def _csv_subjects(
         cells = dict(zip(header, map(str.strip, row), strict=True))
         found = next((language for language in order if cells[f"label_{language}"]), None)
         where = place(path, number)
-        if found is not None and found.split("-")[0] != options.language.lower().split("-")[0]:
+        if found is not None and is_other(found, wanted):
             what = f"subjects had no label in language={options.language}: another language was taken"
             report.count(what, where)
         yield _subject(cells["uri"], cells[f"label_{found}"] if found else "", where, report)
-
-
-def _language_order(languages: list[str], wanted: str) -> list[str]:
-    """The language asked for, its variants, English, and the others as the columns stand."""
-
-    def rank(language: str) -> int:
-        base = language.split("-")[0]
-        steps = (language == wanted, base == wanted.split("-")[0], base == "en")
-        return steps.index(True) if True in steps else len(steps)
-
-    return sorted(languages, key=rank)
 
 
 def _subject(uri: str, text: str, where: str, report: ReadReport) -> Label:

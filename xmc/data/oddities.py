@@ -8,11 +8,11 @@ import unicodedata
 LONG_TOKEN = 100
 
 # What the bytes 80 to BF, which stand second in UTF-8, look like when they are read as ISO-8859-1 or
-# Windows-1252, and as ISO-8859-2. Behind Ă, Ĺ and Ä no language has these letters (but Romanian ĂŞ).
+# Windows-1252, and as ISO-8859-2. Behind Â, Ă, Ĺ and Ä no language has these letters (but Romanian ĂŞ).
 _SECOND = "\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 _SECOND_LATIN_2 = "\x80-\x9f\xa0Ą˘Ł¤ĽŚ§¨ŠŤŹ\xadŽŻ°ą˛ł´ľśˇ¸šşťź˝žż"
 _MOJIBAKE = (
-    f"[ÂÃ][{_SECOND}]|â[€\x80][{_SECOND}]|ï[»¿][¿½]|(?:[Ä-ß][{_SECOND}]){{2}}|[ĂĹÄ][{_SECOND_LATIN_2}]"
+    f"[ÂÃ][{_SECOND}]|â[€\x80][{_SECOND}]|ï[»¿][¿½]|(?:[Ä-ß][{_SECOND}]){{2}}|[ÂĂĹÄ][{_SECOND_LATIN_2}]"
 )
 _KINDS = {
     "control characters": "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]",

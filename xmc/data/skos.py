@@ -25,6 +25,7 @@ from rdflib.store import Store
 from rdflib.term import BNode, Identifier, Literal, Node, URIRef
 
 from xmc.data import files
+from xmc.data.languages import distance, is_other
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import Label
 from xmc.data.text import shorten
@@ -234,7 +235,7 @@ def _label(uri: str, concept: _Concept, path: str, language: str, report: ReadRe
     chosen = _best_language(concept.preferred, language)
     if chosen is None:
         return Label(uri, "", broader=broader, retired=concept.retired, place=f"{path} <{uri}>")
-    if chosen and chosen.split("-")[0] != language.split("-")[0]:
+    if is_other(chosen, language):
         report.count(f"concepts had no label in language={language}: another language was taken", uri)
     text, *others = _in(concept.preferred, chosen)
     alt = tuple(dict.fromkeys(name for name in (*others, *_in(concept.names, chosen)) if name != text))
@@ -244,13 +245,8 @@ def _label(uri: str, concept: _Concept, path: str, language: str, report: ReadRe
 
 def _best_language(texts: Texts, wanted: str) -> str | None:
     """The language to read a concept in, "" for texts without one; None where there is no text."""
-    return min({language for language, _ in texts}, key=lambda found: _rank(found, wanted), default=None)
-
-
-def _rank(found: str, wanted: str) -> tuple[int, str]:
-    base = found.split("-")[0]
-    steps = (found == wanted, base == wanted.split("-")[0], not found, base == "en")
-    return (steps.index(True) if True in steps else len(steps)), found
+    found = {language for language, _ in texts}
+    return min(found, key=lambda language: (distance(language, wanted), language), default=None)
 
 
 def _in(texts: Texts, language: str) -> list[str]:

@@ -26,8 +26,8 @@ from xmc.data.text import shorten
 from xmc.errors import InputError, place
 
 BLOCK = 1 << 22
-# More labels or features than any file has; a header beyond it is damaged and must not reserve memory.
-MAX_COLUMNS = 1 << 31
+# More features and labels than any file has; a header beyond them is damaged and must not reserve memory.
+MAX_FEATURES, MAX_LABELS = 1 << 31, 100_000_000
 _SPLIT = re.compile(r"(?P<stem>.*?)_?(tr|trn|train|tst|test|val)_?split\.txt(\.gz|\.zst)?", re.IGNORECASE)
 _NAME_FILES = ("lbl.json", "lbl.json.gz", "lbl.txt", "Y.txt", "labels.txt")
 
@@ -96,9 +96,10 @@ def _read_header(stream: BinaryIO, path: Path) -> Header:
         found = f"the header is {shorten(line)!r}"
         raise InputError(f"{place(path, 1)}: {found}; wanted three numbers `documents features labels`")
     header = Header(*(int(n) for n in numbers))
-    if max(header.n_features, header.n_labels) > MAX_COLUMNS:
+    if header.n_features > MAX_FEATURES or header.n_labels > MAX_LABELS:
+        found = f"the header is {shorten(line)!r}"
         raise InputError(
-            f"{place(path, 1)}: the header is {shorten(line)!r}; wanted at most {MAX_COLUMNS} columns"
+            f"{place(path, 1)}: {found}; wanted at most {MAX_FEATURES} features and {MAX_LABELS} labels"
         )
     return header
 

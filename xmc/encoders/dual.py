@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +24,13 @@ class Encoded:
 
     ``dense``: (n, dense_dim) unit or zero rows and the vectors of their windows, None without that tower;
     ``features``: (n, n_features) sparse unit rows; ``lexical``: (n, lexical_dim) their projection, unit or
-    zero rows.
+    zero rows; ``leads``: as ``features``, of the first lines alone.
     """
 
     dense: WindowVectors | None
     features: sp.csr_matrix
     lexical: np.ndarray
+    leads: sp.csr_matrix
 
     @property
     def towers(self) -> np.ndarray:
@@ -45,7 +46,7 @@ class Encoded:
     def take(self, rows: np.ndarray) -> Encoded:
         """Some of the texts, in the order of their ``rows``."""
         dense = None if self.dense is None else self.dense.take(rows)
-        return Encoded(dense, self.features[rows], self.lexical[rows])
+        return Encoded(dense, self.features[rows], self.lexical[rows], self.leads[rows])
 
     @staticmethod
     def concat(parts: Sequence[Encoded]) -> Encoded:
@@ -55,6 +56,7 @@ class Encoded:
             WindowVectors.concat(dense) if dense else None,
             sp.vstack([part.features for part in parts], format="csr"),
             np.concatenate([part.lexical for part in parts]),
+            sp.vstack([part.leads for part in parts], format="csr"),
         )
 
 
@@ -87,20 +89,12 @@ class DualEncoder:
         shares = np.repeat([self.share, 1 - self.share], [self.dense_dim, self.lexical.dim])
         return np.sqrt(shares).astype(np.float32)
 
-    def encode(self, batch: DocumentBatch, progress: Callable[[int], object] | None = None) -> Encoded:
-        """Encode documents; those without any token are marked in ``Encoded.ok``."""
-        features = self.lexical.features_of(batch)
-        dense = None
-        if self.dense is not None and batch.texts is not None:
+    def encode(self, batch: DocumentBatch, dense: WindowVectors | None = None) -> Encoded:
+        """Encode documents; ``dense``: their vectors in the dense tower, where they are known already."""
+        if dense is None and self.dense is not None and batch.texts is not None:
             dense = self.dense.encode(batch.texts, names=batch.ids)
-        if progress is not None:
-            progress(len(batch))
-        return Encoded(dense, features, self.lexical.project(features))
-
-    def encode_texts(self, texts: Sequence[str]) -> Encoded:
-        """Encode bare texts, such as labels'."""
-        names = [str(i) for i in range(len(texts))]
-        return self.encode(DocumentBatch(names, list(texts), None, None, names))
+        features = self.lexical.features_of(batch)
+        return Encoded(dense, features, self.lexical.project(features), self.lexical.leads_of(batch))
 
     def save(self, directory: Path) -> None:
         """Write both towers; the directory holds all that is needed to encode again."""

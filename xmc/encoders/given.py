@@ -53,6 +53,10 @@ class GivenTower:
         data = matrix.data * self.idf[matrix.indices]
         return unit_rows(sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape))
 
+    def leads_of(self, batch: DocumentBatch) -> sp.csr_matrix:
+        """(n_docs, n_features) of nothing: rows of features have no first line."""
+        return sp.csr_matrix((len(batch), self.n_features), dtype=np.float32)
+
     def project(self, features: sp.csr_matrix) -> np.ndarray:
         """(n, dim) float32 unit rows; an empty row stays zero."""
         if self._projection is None:

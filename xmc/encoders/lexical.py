@@ -20,6 +20,7 @@ from xmc.encoders.tokens import Words, gram_buckets, mix, pair_keys, split_words
 from xmc.errors import ArtifactError, InputError, SettingError
 
 UNKNOWN_BITS = 16
+LEAD = 300  # characters
 MAX_COUNTED = 20_000_000
 
 
@@ -150,6 +151,10 @@ class LexicalTower:
             raise InputError(f"{batch.places[0]}: sparse features, but the model was built on texts")
         return self.features(batch.texts)
 
+    def leads_of(self, batch: DocumentBatch) -> sp.csr_matrix:
+        """(n_docs, n_features) of the documents' first lines, where a title stands if there is one."""
+        return self.features([lead(text) for text in batch.texts or ()])
+
     def features(self, texts: Sequence[str]) -> sp.csr_matrix:
         """(n_texts, n_features) TF-IDF, unit rows; a text without a word gives an empty row."""
         matrix = self.counts(texts)
@@ -248,6 +253,11 @@ class _Counter:
             keys, counts = keys[np.sort(rank)], counts[np.sort(rank)]
         frequencies = np.concatenate([counts, np.zeros(1 << UNKNOWN_BITS), self.grams])
         return keys, (1 + np.log((1 + self.n_texts) / (1 + frequencies))).astype(np.float32)
+
+
+def lead(text: str) -> str:
+    """The first line that is not blank, or its first ``LEAD`` characters."""
+    return text.lstrip()[:LEAD].partition("\n")[0]
 
 
 def _gram_counts(words: Words, settings: LexicalSettings) -> sp.csr_matrix:

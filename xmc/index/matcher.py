@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +18,19 @@ from xmc.artifacts import load_array, load_csr, save_array, save_csr
 from xmc.errors import ArtifactError
 
 BLOCK = 16_000_000  # scores held at a time
+
+
+class Matches(NamedTuple):
+    """Lexical scores of a block of documents: which, and three (n_block, n_labels) float32 arrays.
+
+    ``cosine`` of document and name, ``containment`` of the name in the document, ``lead``: cosine of the
+    document's first line and the name.
+    """
+
+    block: slice
+    cosine: np.ndarray
+    containment: np.ndarray
+    lead: np.ndarray
 
 
 class LabelMatcher:
@@ -34,14 +48,18 @@ class LabelMatcher:
         squared.data **= 2
         self._squared = squared
 
-    def blocks(self, documents: sp.csr_matrix) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """For blocks of documents: which, and (n_block, n_labels) float32 cosine and containment."""
-        step = max(1, BLOCK // max(1, 2 * self.features.shape[0]))
+    def blocks(self, documents: sp.csr_matrix, leads: sp.csr_matrix) -> Iterator[Matches]:
+        """Matches of (n_docs, n_features) documents and of their first lines, block by block."""
+        step = max(1, BLOCK // max(1, 3 * self.features.shape[0]))
         for start in range(0, documents.shape[0], step):
             block = documents[start : start + step]
             present = sp.csr_matrix((np.ones_like(block.data), block.indices, block.indptr), block.shape)
-            cosine = self._best(block @ self._by_feature)
-            yield slice(start, start + block.shape[0]), cosine, self._best(present @ self._squared)
+            yield Matches(
+                slice(start, start + block.shape[0]),
+                self._best(block @ self._by_feature),
+                self._best(present @ self._squared),
+                self._best(leads[start : start + step] @ self._by_feature),
+            )
 
     def save(self, directory: Path) -> None:
         """Write the names' features and bounds into an existing directory."""

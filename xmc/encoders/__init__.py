@@ -1,0 +1,1 @@
+"""Texts to vectors: the dense tower, the lexical tower, and both side by side."""
