@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+import torch
 
 from xmc.artifacts import ArtifactWriter
 from xmc.commands.notices import notify
@@ -29,6 +30,7 @@ from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import NpyAppender, VectorWriter, read_vectors
 from xmc.errors import InputError, SettingError, some
 from xmc.fit import FitTask, Weights, fit_share, held_out
+from xmc.index.base import LabelIndex
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.label_text import label_names, label_texts
@@ -38,6 +40,7 @@ from xmc.progress import progress
 from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings
 
+N_QUERIES = 256  # documents on which the recall of an approximate index is measured
 SHARD = 2000  # texts encoded, and kept for resuming, at a time
 
 
@@ -58,15 +61,31 @@ def build_model(
     """
     out, report = Path(out), ReadReport()
     work = out.parent / f".{out.name}.xmc-build"
-    with ArtifactWriter(out, KIND, settings=_recorded(settings), built_by="xmc index") as writer:
-        work.mkdir(parents=True, exist_ok=True)
+    with (
+        ArtifactWriter(out, KIND, settings=_recorded(settings), built_by="xmc index") as writer,
+        _workplace(work),
+    ):
         source = _read(labels, docs, filter_pairs, settings.read, report)
         notify(report.lines())
         builder = _Builder(source, settings, work)
         model = builder.model()
         model.save(writer.path)
         notify(builder.summary(model))
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _workplace(work: Path) -> Iterator[None]:
+    """Makes a directory to work in; in the end only encoded texts stay in it, for the next time."""
+    work.mkdir(exist_ok=True)
+    try:
+        yield
+    finally:
+        for leftover in [work / "towers.npy", *(work / "windows").glob("*")]:
+            leftover.unlink(missing_ok=True)
+        for folder in (work / "windows", work):
+            with suppress(OSError):  # encoded texts are in it, or it was never made
+                folder.rmdir()
 
 
 @dataclass
@@ -77,7 +96,6 @@ class _Source:
     corpus: Corpus | None
     gold: sp.csr_matrix
     ids: list[str]
-    options: ReadOptions = field(default_factory=ReadOptions)
 
     @property
     def has_text(self) -> bool:
@@ -122,7 +140,7 @@ def _read(
     gold = _stack(blocks, len(label_set))
     if filter_pairs is not None:
         gold = _without(gold, read_filter(filter_pairs, options), filter_pairs)
-    return _Source(label_set, corpus, gold, ids, options)
+    return _Source(label_set, corpus, gold, ids)
 
 
 def _stack(blocks: list[sp.csr_matrix], n_labels: int) -> sp.csr_matrix:
@@ -150,8 +168,10 @@ class _Builder:
         self.source, self.settings, self.work = source, settings, work
         self.texts = label_texts(source.labels) if source.has_text else []
         dense = None
+        run = settings.run
+        if run.threads:
+            torch.set_num_threads(run.threads)
         if settings.encoder.dense != "none" and source.has_text:
-            run = settings.run
             dense = DenseTower.load(
                 settings.encoder.dense, settings.encoder.max_length, run.device, run.dtype
             )
@@ -165,7 +185,7 @@ class _Builder:
         matcher = None
         if isinstance(words := self.encoder.lexical, LexicalTower):
             names, starts = label_names(self.source.labels, self.texts)
-            features = [words.features(part) for part in _pieces(names)]
+            features = [words.features(part) for part in _pieces(names)] or [words.features([])]
             matcher = LabelMatcher(sp.vstack(features, format="csr"), starts)
         towers, sample = self._documents()
         texts = encoded_labels.towers
@@ -176,11 +196,7 @@ class _Builder:
         vectors = LabelParts(texts, middle, self.encoder.dense_dim, frequency).fold(
             weights.prototype, self.encoder.scale
         )
-        rows = np.flatnonzero(vectors.any(axis=1))
-        index = make_index(
-            self.settings.index.kind, vectors.shape[1], "ip", len(rows), strict=self.settings.strict
-        )
-        index.add(rows, vectors[rows])
+        index = self._index(vectors, towers)
         memory = None
         if self.source.ids:
             windows = read_vectors(self.work / "windows") if self.cache else None
@@ -189,15 +205,17 @@ class _Builder:
 
     def summary(self, model: Model) -> list[str]:
         """What the user should know of the model."""
-        n_labels, scoreable = len(model.labels), int(model.scoreable.sum())
+        n_labels, n_seen = len(model.labels), int((model.frequency > 0).sum())
         lines = [
-            f"{n_labels:,} labels, {scoreable:,} of them scoreable, "
-            f"{int((model.frequency > 0).sum()):,} with documents; {len(self.source.ids):,} documents"
+            f"{_counted(n_labels, 'label')}, {int(model.scoreable.sum()):,} of them scoreable, "
+            f"{n_seen:,} with documents; {_counted(len(self.source.ids), 'document')}"
         ]
         missing = np.flatnonzero(~model.index.has(np.arange(n_labels)) & ~model.labels.retired)
         if len(missing):
             named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
-            lines.append(f"{len(missing):,} labels have no text and no document, so no vector yet: {named}")
+            lines.append(
+                f"{_counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
+            )
         if model.index.notice:
             lines.append(model.index.notice)
         return lines
@@ -251,6 +269,8 @@ class _Builder:
         out.close()
         if windows is not None:
             windows.close()
+        if start != len(self.source.ids):
+            raise InputError("the documents changed while they were read; run the command again")
         towers = np.load(path, mmap_mode="r", allow_pickle=False)
         return towers, Encoded.concat(sample) if sample else None
 
@@ -261,10 +281,11 @@ class _Builder:
         if sample is None or not held.any():
             return Weights.unfitted(encoder)
         encoder.share = fit_share(encoder, towers, gold, held)
-        rest = gold[~held]
+        rest = gold.multiply(~held[:, None]).tocsr()
+        rest.eliminate_zeros()
         parts = LabelParts(
             texts,
-            centroids(rest, towers[~held], encoder.dense_dim),
+            centroids(rest, towers, encoder.dense_dim),
             encoder.dense_dim,
             np.bincount(rest.indices, minlength=gold.shape[1]),
         )
@@ -274,6 +295,18 @@ class _Builder:
             encoder, sample.take(usable), gold[held][usable], parts, matcher, memory, ~held, active
         )
         return task.fit()
+
+    def _index(self, vectors: np.ndarray, towers: np.ndarray) -> LabelIndex:
+        """The index over the labels' (n_labels, dim + 1) vectors, those that are not zero."""
+        chosen, rows = self.settings.index, np.flatnonzero(vectors.any(axis=1))
+        index = make_index(
+            chosen.kind, vectors.shape[1], "ip", len(rows), strict=self.settings.strict, recall=chosen.recall
+        )
+        index.add(rows, vectors[rows])
+        queries = towers[:: max(1, len(towers) // N_QUERIES)][:N_QUERIES] * self.encoder.scale
+        queries = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
+        index.compact(queries if len(queries) else None)
+        return index
 
     def _memory(
         self, towers: np.ndarray, among: np.ndarray, windows: WindowVectors | None = None
@@ -290,6 +323,10 @@ class _Builder:
 
     def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
         return progress(self.settings.run.progress, what, unit, lambda: total)
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _pieces(texts: list[str]) -> Iterator[list[str]]:

@@ -18,6 +18,8 @@ from xmc.index.kinds import load_index
 
 SHARPNESS = 4  # power of the similarity in a vote: near documents count far more than the crowd
 IDS = "documents.arrow"
+IDS_SCHEMA = pa.schema([("id", pa.large_string())])
+REBUILD = "rebuild the model"
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,9 @@ class DocumentMemory:
         (directory / "index").mkdir(parents=True)
         self.index.save(directory / "index")
         save_csr(directory / "labels.npz", self.labels)
-        with pa.OSFile(str(directory / IDS), "wb") as sink:
-            table = pa.table({"id": self.ids.cast(pa.large_string())})
-            with pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
+        table = pa.table([self.ids], schema=IDS_SCHEMA)
+        with pa.OSFile(str(directory / IDS), "wb") as sink, pa.ipc.new_file(sink, IDS_SCHEMA) as writer:
+            writer.write_table(table)
         if self.windows is not None:
             with VectorWriter(directory / "windows", self.windows.vectors.shape[1]) as out:
                 out.append(self.windows)
@@ -74,18 +75,32 @@ class DocumentMemory:
     @classmethod
     def load(cls, directory: Path, n_labels: int, device: str = "cpu") -> DocumentMemory:
         """Read what ``save`` wrote. Raises ArtifactError where the parts do not fit."""
-        labels = load_csr(directory / "labels.npz")
-        try:
-            with pa.memory_map(str(directory / IDS)) as source:
-                ids = pa.ipc.open_file(source).read_all().column("id").combine_chunks()
-        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-            raise ArtifactError(f"{directory / IDS}: not readable: {str(error).splitlines()[0]}") from None
+        labels, ids = load_csr(directory / "labels.npz"), _load_ids(directory / IDS)
         if labels.shape != (len(ids), n_labels):
             raise ArtifactError(
                 f"{directory}: {labels.shape[0]} documents and {labels.shape[1]} labels, wanted "
-                f"{len(ids)} and {n_labels}; rebuild the model"
+                f"{len(ids)} and {n_labels}; {REBUILD}"
             )
-        if isinstance(ids, pa.ChunkedArray):
-            ids = pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.large_string())
+        if labels.dtype != np.float32 or not (labels.data == 1).all():
+            raise ArtifactError(f"{directory / 'labels.npz'}: labels of documents are not ones; {REBUILD}")
         windows = read_vectors(directory / "windows") if (directory / "windows").is_dir() else None
+        if windows is not None and len(windows) != len(ids):
+            raise ArtifactError(
+                f"{directory}: windows of {len(windows)} documents, wanted {len(ids)}; {REBUILD}"
+            )
         return cls(load_index(directory / "index", len(ids), device), labels, ids, windows)
+
+
+def _load_ids(path: Path) -> pa.Array:
+    """(n_docs,) ids from an Arrow file of one column."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ArtifactError(f"{path}: not readable: {reason}; {REBUILD}") from None
+    if table.schema != IDS_SCHEMA or table.column("id").null_count:
+        raise ArtifactError(f"{path}: holds no ids of documents; {REBUILD}")
+    chunks = table.column("id").chunks
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_string())

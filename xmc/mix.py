@@ -10,6 +10,7 @@ import numpy as np
 from xmc.errors import ArtifactError
 
 STRENGTH = 1e-3  # of the pull towards the prior, in units of the loss per gold label
+LARGEST = 1e12  # a saved weight beyond it was not fitted here, and could overflow a score
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,16 @@ class Mix:
         """Read ``to_json`` again. Raises ArtifactError where names or values are not the expected ones."""
         good = isinstance(saved, dict) and set(saved) == set(names)
         values = [saved[name] for name in names] if good else []
-        if not good or not all(isinstance(v, (int, float)) and np.isfinite(v) for v in values):
+        if not good or not are_weights(values):
             raise ArtifactError(
                 f"{where}: the fitted weights are not those of this version; rebuild the model"
             )
         return cls(names, np.array(values, np.float64))
+
+
+def are_weights(values: list[Any]) -> bool:
+    """Whether all values, as read from JSON, are numbers of a size that weights have."""
+    return all(isinstance(v, float) and abs(v) <= LARGEST for v in values)
 
 
 def fit_mix(
@@ -86,34 +92,38 @@ def _useful(gold: np.ndarray, of_doc: np.ndarray) -> np.ndarray:
 def _decoupled(
     scores: np.ndarray, gold: np.ndarray, starts: np.ndarray, group: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Loss per gold label and its slope by score; ``starts`` and ``group`` cut the pairs into documents."""
-    highest = np.maximum.reduceat(scores, starts)
-    grown = np.exp(scores - highest[group])
-    wrong = np.add.reduceat(np.where(gold, 0.0, grown), starts)
-    total = wrong[group] + grown
-    share = np.where(gold, grown / total, 0.0)
-    loss = -np.log(share[gold]).sum()
-    others = np.add.reduceat(np.where(gold, 1 / total, 0.0), starts)
-    slope = np.where(gold, share - 1, grown * others[group])
-    return loss / gold.sum(), slope / gold.sum()
+    """Loss per gold label and its slope by score; ``starts`` and ``group`` cut the pairs into documents.
+
+    Every document has a wrong pair. Nothing here overflows, whatever the scores.
+    """
+    wrong = np.where(gold, -np.inf, scores)
+    highest = np.maximum.reduceat(wrong, starts)
+    grown = np.exp(wrong - highest[group])
+    total = np.add.reduceat(grown, starts)
+    margin = scores - (highest + np.log(total))[group]
+    missed = np.where(gold, np.exp(-np.logaddexp(0, margin)), 0.0)  # 1 - the share of a gold label
+    slope = grown / total[group] * np.add.reduceat(missed, starts)[group] - missed
+    return np.logaddexp(0, -margin[gold]).sum() / gold.sum(), slope / gold.sum()
 
 
 def fit_probability(scores: np.ndarray, gold: np.ndarray) -> tuple[float, float]:
     """Slope and offset that turn scores into probabilities by a logistic curve (Platt 1999).
 
-    Raises nothing: without both right and wrong pairs it returns (1, 0).
+    The targets are Platt's, a little inside 0 and 1, so that pairs that a threshold separates do not give an
+    endless slope. Without both right and wrong pairs, or where more score means less often right: (1, 0).
     """
     from scipy.optimize import minimize
 
     if not len(gold) or gold.all() or not gold.any():
         return 1.0, 0.0
-    scores = scores.astype(np.float64)
-    sign = np.where(gold, 1.0, -1.0)
+    scores, n_right, n_wrong = scores.astype(np.float64), gold.sum(), (~gold).sum()
+    target = np.where(gold, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
 
     def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
-        margin = sign * (x[0] * scores + x[1])
-        slope = -sign / (1 + np.exp(np.clip(margin, -500, 500)))
-        return np.logaddexp(0, -margin).mean(), np.array([(slope * scores).mean(), slope.mean()])
+        margin = x[0] * scores + x[1]
+        slope = np.exp(-np.logaddexp(0, -margin)) - target
+        loss = (np.logaddexp(0, margin) - target * margin).mean()
+        return loss, np.array([(slope * scores).mean(), slope.mean()])
 
     found = minimize(objective, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
     return (float(found[0]), float(found[1])) if found[0] > 0 else (1.0, 0.0)

@@ -17,12 +17,15 @@ from xmc.index.base import LabelIndex
 from xmc.index.kinds import load_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
-from xmc.mix import Mix
+from xmc.mix import Mix, are_weights
 from xmc.prototypes import NAMES as PROTOTYPE_NAMES
 from xmc.shortlist import NAMES as FINAL_NAMES
 from xmc.shortlist import Shortlister
 
 KIND = "model"
+# With numbers beyond these a score could overflow; a memory's vectors have length one, but for rounding.
+LARGEST, UNIT = 1e15, 1.01
+BLOCK = 1 << 20  # numbers checked at a time
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,13 @@ class Model:
         return model
 
     def check(self, path: Path) -> None:
-        """Raise ArtifactError where the parts are of different sizes."""
+        """Raise ArtifactError where the parts are of different sizes, or numbers are not finite."""
+        self._check_sizes(path)
+        _check_vectors(self.index, LARGEST, path / "index")
+        if self.memory is not None:
+            _check_vectors(self.memory.index, UNIT, path / "memory")
+
+    def _check_sizes(self, path: Path) -> None:
         n_labels, dim = len(self.labels), self.encoder.dim
         shapes = [("index", (n_labels, self.index.dim), (n_labels, dim + 1))]
         if self.matcher is not None:
@@ -95,11 +104,23 @@ class Model:
             shapes.append(("matcher", found, (n_labels, self.encoder.lexical.n_features)))
         if self.memory is not None:
             shapes.append(("memory", (n_labels, self.memory.index.dim), (n_labels, dim)))
+            if self.memory.windows is not None:
+                found = self.memory.windows.windows.shape
+                shapes.append(("memory/windows", found, (found[0], self.encoder.dense_dim)))
         for name, found, wanted in shapes:
             if tuple(found) != wanted:
                 raise ArtifactError(
                     f"{path}: {name} is {found}, wanted {wanted}; rebuild it with `xmc index`"
                 )
+
+
+def _check_vectors(index: LabelIndex, largest: float, where: Path) -> None:
+    """Raise ArtifactError where a number is beyond ``largest``, which NaN is too."""
+    rows = np.flatnonzero(index.has(np.arange(index.n_rows)))
+    step = max(1, BLOCK // index.dim)
+    for start in range(0, len(rows), step):
+        if not np.abs(index.vectors(rows[start : start + step])).max() <= largest:
+            raise ArtifactError(f"{where}: holds vectors that are not finite or too long; rebuild the model")
 
 
 def _plain(weights: Weights) -> dict[str, Any]:
@@ -113,10 +134,10 @@ def _plain(weights: Weights) -> dict[str, Any]:
 def _weights(saved: Any, where: object) -> Weights:
     saved = saved if isinstance(saved, dict) else {}
     curve = saved.get("probability")
-    if not isinstance(curve, list) or len(curve) != 2 or not all(isinstance(v, (int, float)) for v in curve):
+    if not isinstance(curve, list) or len(curve) != 2 or not are_weights(curve):
         raise ArtifactError(f"{where}: no slope and offset of the probability; rebuild the model")
     return Weights(
         Mix.from_json(PROTOTYPE_NAMES, saved.get("prototype"), where),
         Mix.from_json(FINAL_NAMES, saved.get("final"), where),
-        (float(curve[0]), float(curve[1])),
+        (curve[0], curve[1]),
     )

@@ -19,6 +19,7 @@ from xmc.mix import Mix
 SIMILARITIES = ("dense_text", "dense_centroid", "lexical_text", "lexical_centroid")
 KINDS = ("", "*seen", "*frequency")
 NAMES = (*(f"{name}{kind}" for name in SIMILARITIES for kind in KINDS), "seen", "frequency")
+BLOCK = 1 << 24  # numbers of document vectors read at a time
 # Near what held-out training records of the sample in benchmarks/data give. A model without enough tagged
 # documents to fit on scores with these, and every fit starts from them.
 DEFAULT = Mix.of(NAMES, dense_text=12, dense_centroid=4, lexical_text=3, lexical_centroid=3)
@@ -81,11 +82,10 @@ def centroids(labels_of_docs: sp.csr_matrix, towers: np.ndarray, dense_dim: int)
 
     ``towers`` may be a memory map: it is read in blocks. A label without documents has a zero row.
     """
-    by_label = labels_of_docs.T.tocsr()
-    out = np.zeros((by_label.shape[0], towers.shape[1]), np.float32)
-    step = max(1, (1 << 24) // max(1, towers.shape[1]))
+    out = np.zeros((labels_of_docs.shape[1], towers.shape[1]), np.float32)
+    step = max(1, BLOCK // max(1, towers.shape[1]))
     for start in range(0, towers.shape[0], step):
-        out += by_label[:, start : start + step] @ np.asarray(towers[start : start + step])
+        out += labels_of_docs[start : start + step].T @ np.asarray(towers[start : start + step])
     out[:, :dense_dim] = unit(out[:, :dense_dim])
     out[:, dense_dim:] = unit(out[:, dense_dim:])
     return out

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xmc.encoders.pretrained import load_tokenizer
 from xmc.encoders.windows import Windows, batches, cut, lay, pieces, pool, tokenise, visible
 
 COUNTS = st.lists(st.integers(0, 50), max_size=20)
@@ -90,11 +93,15 @@ def test_something_visible(text: str) -> None:
     assert visible(text)
 
 
-def test_a_text_tokenised_in_pieces_has_the_same_tokens(minilm) -> None:  # type: ignore[no-untyped-def]
-    from xmc.encoders.pretrained import load_tokenizer
-
+def test_a_text_tokenised_in_pieces_has_the_same_tokens(minilm: Path) -> None:
     tokenizer = load_tokenizer(minilm)
     text = "Regulation (EU) No 1379/2013 of the European Parliament, on fisheries. " * 3000
     ids, counts = tokenise(tokenizer, ["air", text, ""])
     assert ids[counts[0] :].tolist() == tokenizer.encode(text, add_special_tokens=False).ids
     assert counts[2] == 0
+
+
+def test_a_lone_surrogate_does_no_harm(minilm: Path) -> None:
+    ids, counts = tokenise(load_tokenizer(minilm), ["air \ud800", "air", "\ud800"])
+    assert counts.min() > 0
+    assert ids[0] == ids[counts[0]]

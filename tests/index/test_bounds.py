@@ -25,14 +25,14 @@ def test_the_threshold_keeps_every_row_of_the_true_top_k(dtype, dim, n_queries, 
     exact = pair_scores(queries, lambda p: rows[torch.from_numpy(p)].numpy(), of_query, at)
     exact = torch.from_numpy(exact).view(n_queries, 300)
     for k in (1, 10, 300):
-        kth = coarse.topk(k).values[:, -1]
-        least = threshold(queries, kth, dtype, segment.longest, segment.loss)
+        kth = coarse.topk(k).values[:, -1].numpy()
+        least = torch.from_numpy(threshold(queries, kth, dtype, segment.longest, segment.loss))
         true_top = exact >= exact.topk(k).values[:, -1:]
         assert bool((coarse >= least[:, None])[true_top].all())
 
 
 def test_lowered_matmul_precision_widens_the_bound():
-    queries, kth = torch.ones(1, 4), torch.ones(1)
+    queries, kth = torch.ones(1, 4), np.ones(1, dtype=np.float32)
     usual = threshold(queries, kth, torch.float32, 1.0, 0.0)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")

@@ -88,3 +88,16 @@ def test_far_more_results_than_a_block_holds(index, queries, monkeypatch):
     found = index.search(queries[:20], N)
     assert (np.sort(found.rows, axis=1) == np.arange(N)).all()
     assert (np.diff(found.scores, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("best_in_tail", [False, True])
+def test_segments_smaller_than_the_shortlist_are_merged_in_order(best_in_tail):
+    """Main and tail together hold fewer rows than are wanted: nothing is cut, and all is sorted."""
+    rows = np.array([[2.0, 2.0, 2.0], [2.0, 2.0, 1.0]])
+    index = make_index("exact", 3)
+    index.add(np.array([0]), rows[:1])
+    index.compact()
+    index.add(np.array([1]), rows[1:])
+    query, wanted = (rows[1:], [[1, 0]]) if best_in_tail else (rows[:1], [[0, 1]])
+    assert index.search(query, 2).rows.tolist() == wanted
+    assert index.search(query, 5).rows.tolist() == wanted

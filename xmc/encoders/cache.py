@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from xmc.artifacts import ArtifactWriter, is_artifact, open_artifact
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import VectorWriter, read_vectors
+from xmc.errors import ArtifactError
 
 KIND = "vectors"
 
@@ -24,18 +26,20 @@ class VectorCache:
         self._identity = f"{tower.sha256} {tower.pooling} {tower.max_length} {tower.dtype} {tower.device}"
 
     def encode(self, texts: Sequence[str], names: Sequence[str] | None = None) -> WindowVectors:
-        """The texts' vectors, from disk if this list was encoded before."""
+        """The texts' vectors, from disk if this list was encoded before; what is damaged is encoded again."""
         path = self.directory / self._key(texts)
-        if not is_artifact(path):
-            vectors = self.tower.encode(texts, names=names)
-            with (
-                ArtifactWriter(path, KIND, built_by="xmc index") as writer,
-                VectorWriter(writer.path / "vectors", self.tower.dim) as out,
-            ):
-                out.append(vectors)
-            return vectors
-        found = read_vectors(open_artifact(path, KIND, verify=True).directory("vectors"))
-        return WindowVectors(np.array(found.vectors), np.array(found.windows), np.array(found.indptr))
+        try:
+            if is_artifact(path):
+                return _read(path)
+        except ArtifactError:
+            shutil.rmtree(path)
+        vectors = self.tower.encode(texts, names=names)
+        with (
+            ArtifactWriter(path, KIND, built_by="xmc index") as writer,
+            VectorWriter(writer.path / "vectors", self.tower.dim) as out,
+        ):
+            out.append(vectors)
+        return vectors
 
     def _key(self, texts: Sequence[str]) -> str:
         digest = hashlib.sha256(self._identity.encode())
@@ -43,3 +47,8 @@ class VectorCache:
             encoded = text.encode("utf-8", "surrogatepass")
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
         return digest.hexdigest()[:32]
+
+
+def _read(path: Path) -> WindowVectors:
+    found = read_vectors(open_artifact(path, KIND, verify=True).directory("vectors"))
+    return WindowVectors(np.array(found.vectors), np.array(found.windows), np.array(found.indptr))

@@ -141,16 +141,16 @@ class DenseTower:
         budget = self._forward.budget
         if self.device == "cpu":
             budget = int(np.clip(widths.sum() // 8, SMALLEST, budget))
+        rows = list(batches(widths, budget, self._forward.mixed))
         # Threads that each take a batch do without the barriers inside every operation that threads which
         # share a batch would need, and the result does not depend on how many there are. torch counts threads
         # for each calling thread; only the number for threads yet to come is global, and is put back.
         before = torch.get_num_threads()
-        with ThreadPoolExecutor(self._n_workers, initializer=torch.set_num_threads, initargs=(1,)) as workers:
-            try:
-                rows = list(batches(widths, budget, self._forward.mixed))
+        try:
+            with ThreadPoolExecutor(self._n_workers, "encode", torch.set_num_threads, (1,)) as workers:
                 yield from zip(rows, workers.map(lambda r: self._compute(windows, r), rows), strict=True)
-            finally:
-                torch.set_num_threads(before)
+        finally:
+            torch.set_num_threads(before)
 
     @property
     def _n_workers(self) -> int:
@@ -184,7 +184,7 @@ class DenseTower:
         from xmc.encoders import bert
         from xmc.encoders.forward import PaddedForward
 
-        if self.device == "cpu" and bert.fits(model):
+        if self.device == "cpu" and self.dtype != "fp16" and bert.fits(model):
             return bert.PackedBert(model, self.pooling, self.dtype)
         return PaddedForward(model, self.pooling, self.max_length, self.device, self.dtype)
 
@@ -226,7 +226,13 @@ def _name(name_or_path: str) -> str:
 def _length(folder: Path, wanted: int | None, limit: int) -> int:
     if wanted is None:
         kept = pretrained.read_json(folder, pretrained.SETTINGS).get("max_length")
-        return int(kept or min(MAX_LENGTH, limit))
+        if kept is None:
+            return min(MAX_LENGTH, limit)
+        if type(kept) is not int or not 8 <= kept <= limit:
+            raise InputError(
+                f"{folder / pretrained.SETTINGS}: max_length {kept!r}: wanted 8 to {limit} tokens"
+            )
+        return kept
     if not 8 <= wanted <= limit:
         raise SettingError(
             f"encoder.max_length={wanted}: wanted 8 to {limit} tokens, what {folder.name} takes"

@@ -17,6 +17,8 @@ from xmc.encoders.lexical import LexicalTower
 from xmc.encoders.windows import WindowVectors
 from xmc.errors import ArtifactError
 
+TOWERS: dict[str, type[LexicalTower] | type[GivenTower]] = {"lexical": LexicalTower, "given": GivenTower}
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -40,7 +42,7 @@ class Encoded:
     @property
     def ok(self) -> np.ndarray:
         """(n,) bool: texts with a vector in one tower at least."""
-        lexical = np.diff(self.features.indptr) > 0
+        lexical = np.asarray(self.lexical.any(axis=1))  # features of weight zero make no vector
         return lexical if self.dense is None else lexical | self.dense.ok
 
     def take(self, rows: np.ndarray) -> Encoded:
@@ -103,19 +105,21 @@ class DualEncoder:
             self.dense.save(directory / "dense")
         directory.mkdir(exist_ok=True)
         self.lexical.save(directory)
-        kind = "given" if isinstance(self.lexical, GivenTower) else "lexical"
-        save_json(
-            directory / "dual.json", {"share": self.share, "dense": self.dense is not None, "words": kind}
-        )
+        kind = next(name for name, tower in TOWERS.items() if isinstance(self.lexical, tower))
+        saved = {"share": float(self.share), "dense": self.dense is not None, "words": kind}
+        save_json(directory / "dual.json", saved)
 
     @classmethod
     def load(cls, directory: Path, device: str = "auto", dtype: str = "auto") -> DualEncoder:
         """Read what ``save`` wrote. Raises ArtifactError where the parts do not fit."""
-        parts = load_json(directory / "dual.json")
-        try:
-            share, has_dense, kind = float(parts["share"]), bool(parts["dense"]), parts["words"]
-            tower = {"given": GivenTower, "lexical": LexicalTower}[kind]
-        except (KeyError, TypeError, ValueError):
-            raise ArtifactError(f"{directory / 'dual.json'}: not a description of two towers") from None
+        path = directory / "dual.json"
+        parts = load_json(path)
+        parts = parts if isinstance(parts, dict) else {}
+        share, has_dense, kind = parts.get("share"), parts.get("dense"), parts.get("words")
+        fits = isinstance(has_dense, bool) and str(kind) in TOWERS
+        if has_dense:
+            fits = fits and kind == "lexical" and (directory / "dense").is_dir()
+        if not fits or not isinstance(share, float) or not 0 <= share <= 1:
+            raise ArtifactError(f"{path}: not a description of the towers beside it; rebuild the model")
         dense = DenseTower.load(str(directory / "dense"), device=device, dtype=dtype) if has_dense else None
-        return cls(dense, tower.load(directory), share)  # type: ignore[attr-defined]
+        return cls(dense, TOWERS[str(kind)].load(directory), share)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from xmc.artifacts import load_array, load_json, save_array, save_json
+from xmc.artifacts import save_array, save_json
 from xmc.data.records import DocumentBatch
-from xmc.encoders.lexical import LexicalSettings, random_projection, unit, unit_rows
-from xmc.errors import ArtifactError, InputError
+from xmc.encoders.lexical import LexicalSettings, load_idf, random_projection, unit, unit_rows
+from xmc.errors import InputError
 
 
 class GivenTower:
@@ -49,8 +49,8 @@ class GivenTower:
         if batch.features.shape[1] != self.n_features:
             found = batch.features.shape[1]
             raise InputError(f"{batch.places[0]}: {found} features; the model was built on {self.n_features}")
-        matrix = batch.features.astype(np.float32)
-        data = matrix.data * self.idf[matrix.indices]
+        matrix = batch.features
+        data = matrix.data.astype(np.float64) * self.idf[matrix.indices]
         return unit_rows(sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape))
 
     def leads_of(self, batch: DocumentBatch) -> sp.csr_matrix:
@@ -70,9 +70,5 @@ class GivenTower:
 
     @classmethod
     def load(cls, directory: Path) -> GivenTower:
-        """Read what ``save`` wrote."""
-        try:
-            settings = LexicalSettings(**load_json(directory / "given.json"))
-        except TypeError as error:
-            raise ArtifactError(f"{directory / 'given.json'}: {error}") from None
-        return cls(settings, np.asarray(load_array(directory / "given_idf.npy")))
+        """Read what ``save`` wrote. Raises ArtifactError where that cannot be it."""
+        return cls(LexicalSettings.load(directory / "given.json"), load_idf(directory / "given_idf.npy"))

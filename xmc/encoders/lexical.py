@@ -8,10 +8,11 @@ keeps their inner products up to noise of 1/sqrt(dim) (Johnson-Lindenstrauss; sp
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 
 from xmc.artifacts import load_array, load_json, save_array, save_json
@@ -20,6 +21,7 @@ from xmc.encoders.tokens import Words, gram_buckets, mix, pair_keys, split_words
 from xmc.errors import ArtifactError, InputError, SettingError
 
 UNKNOWN_BITS = 16
+ALIKE = 0.6  # share of a word's n-grams that make it a form of a label's word
 LEAD = 300  # characters
 MAX_COUNTED = 20_000_000
 
@@ -45,11 +47,24 @@ class LexicalSettings:
             ("min_documents", 1, 10**9),
             ("max_features", 0, 10**9),
             ("nonzeros", 1, self.dim),
+            ("seed", 0, 2**63 - 1),
         ):
             value = getattr(self, name)
             if not low <= value <= high:
                 raise SettingError(f"encoder.lexical.{name}={value}: wanted {low} to {high}")
         return self
+
+    @classmethod
+    def load(cls, path: Path) -> LexicalSettings:
+        """Read what ``save_json(path, asdict(settings))`` wrote. Raises ArtifactError for anything else."""
+        saved = load_json(path)
+        known = isinstance(saved, dict) and set(saved) == {field.name for field in fields(cls)}
+        if not known or any(type(value) is not int for value in saved.values()):
+            raise ArtifactError(f"{path}: not the settings of a lexical tower; rebuild the model")
+        try:
+            return cls(**saved).validate()
+        except SettingError as error:
+            raise ArtifactError(f"{path}: {error}; rebuild the model") from None
 
 
 class FrequencyCount:
@@ -68,8 +83,9 @@ class FrequencyCount:
     def add(self, keys: np.ndarray, text_rows: np.ndarray) -> None:
         """Count each key once for every text that it stands in."""
         distinct, codes = np.unique(keys, return_inverse=True)
-        once = np.unique(codes.astype(np.int64) * (int(text_rows.max(initial=0)) + 1) + text_rows)
-        counts = np.bincount(once // (int(text_rows.max(initial=0)) + 1), minlength=len(distinct))
+        n_texts = int(text_rows.max(initial=0)) + 1
+        once = np.unique(codes.astype(np.int64) * n_texts + text_rows)
+        counts = np.bincount(once // n_texts, minlength=len(distinct))
         self._fresh.append((distinct, counts))
         self._n_fresh += len(distinct)
         if self._n_fresh > max(len(self.keys), 1_000_000):
@@ -162,21 +178,12 @@ class LexicalTower:
         matrix.data = (1 + np.log(matrix.data)) * self.idf[matrix.indices]
         return unit_rows(matrix)
 
-    def matched_words(self, text: str, label: sp.csr_matrix) -> list[str]:
-        """Words of a text that a label's (1, n_features) row holds too, or most of whose n-grams it holds.
-
-        Folded as they are matched; those that tell most come first.
-        """
+    def words_of(self, text: str) -> TextWords:
+        """The words of a text, to be compared with labels."""
         words = split_words([text]).distinct
         columns = self._word_columns(word_keys(words))
-        held = np.zeros(self.n_features, bool)
-        held[label.indices] = True
         grams = gram_buckets(words, self.settings.ngram, self.settings.ngram_bits)
-        shared = grams @ held[-grams.shape[1] :].astype(np.float32)
-        alike = shared > 0.6 * np.maximum(np.diff(grams.indptr), 1)
-        found = np.flatnonzero(held[columns] | alike)
-        order = found[np.argsort(-self.idf[columns[found]], kind="stable")]
-        return [str(words[int(i)]) for i in order]
+        return TextWords(words, columns, self.idf[columns], grams > 0, self.n_features)
 
     def project(self, features: sp.csr_matrix) -> np.ndarray:
         """(n_texts, dim) float32 unit rows of given features; an empty row stays zero."""
@@ -212,16 +219,42 @@ class LexicalTower:
     @classmethod
     def load(cls, directory: Path) -> LexicalTower:
         """Read what ``save`` wrote. Raises ArtifactError where the files do not fit each other."""
-        try:
-            settings = LexicalSettings(**load_json(directory / "lexical.json"))
-        except TypeError as error:
-            raise ArtifactError(f"{directory / 'lexical.json'}: {error}") from None
-        keys = np.asarray(load_array(directory / "lexical_keys.npy"))
-        idf = np.asarray(load_array(directory / "lexical_idf.npy"))
-        tower = cls(settings, keys, idf)
-        if keys.dtype != np.uint64 or keys.ndim != 1 or idf.shape != (tower.n_features,):
+        settings = LexicalSettings.load(directory / "lexical.json")
+        keys = load_array(directory / "lexical_keys.npy")
+        if keys.dtype != np.uint64 or keys.ndim != 1 or (keys[1:] <= keys[:-1]).any():
+            raise ArtifactError(f"{directory / 'lexical_keys.npy'}: not a vocabulary; rebuild the model")
+        tower = cls(settings, keys, load_idf(directory / "lexical_idf.npy"))
+        if tower.idf.shape != (tower.n_features,):
             raise ArtifactError(f"{directory}: lexical vocabulary and weights do not fit; rebuild the model")
         return tower
+
+
+@dataclass(frozen=True)
+class TextWords:
+    """The distinct words of a text, folded as they are matched.
+
+    ``columns``, ``idf``: (n_words,) the feature that each one is, and its weight; ``grams``: (n_words,
+    2**bits) the n-grams of each.
+    """
+
+    words: pa.Array
+    columns: np.ndarray
+    idf: np.ndarray
+    grams: sp.csr_matrix
+    n_features: int
+
+    def matched(self, label: sp.csr_matrix) -> list[str]:
+        """Words that a label's (n_names, n_features) hold too, or most of whose n-grams they hold.
+
+        Those that tell most come first.
+        """
+        held = np.zeros(self.n_features, bool)
+        held[label.indices] = True
+        shared = self.grams.astype(np.float32) @ held[-self.grams.shape[1] :].astype(np.float32)
+        alike = shared > ALIKE * np.maximum(np.diff(self.grams.indptr), 1)
+        found = np.flatnonzero(held[self.columns] | alike)
+        order = found[np.argsort(-self.idf[found], kind="stable")]
+        return [str(self.words[int(i)]) for i in order]
 
 
 class _Counter:
@@ -246,6 +279,9 @@ class _Counter:
     def finish(self, always: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Vocabulary (those of ``always`` first when there are too many) and the IDF of all features."""
         keys, counts = self.vocabulary.at_least(1)
+        lost = np.setdiff1d(always, keys)  # forgotten, so rare
+        places = np.searchsorted(keys, lost)
+        keys, counts = np.insert(keys, places, lost), np.insert(counts, places, 1)
         wanted = np.isin(keys, always) | (counts >= self.settings.min_documents)
         keys, counts = keys[wanted], counts[wanted]
         if len(keys) > self.settings.max_features:
@@ -285,9 +321,17 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 
 def unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """The matrix with rows of length one; empty rows stay empty."""
-    norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    """The matrix with float32 rows of length one; empty rows stay empty."""
+    wide = matrix.astype(np.float64)  # squares of large or small values leave the range of float32
+    norms = np.sqrt(np.asarray(wide.multiply(wide).sum(axis=1)).ravel())
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    return sp.csr_matrix(
-        (matrix.data * np.repeat(scale, np.diff(matrix.indptr)), matrix.indices, matrix.indptr), matrix.shape
-    ).astype(np.float32)
+    data = (wide.data * np.repeat(scale, np.diff(matrix.indptr))).astype(np.float32)
+    return sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape)
+
+
+def load_idf(path: Path) -> np.ndarray:
+    """(n_features,) the weights in an npy file. Raises ArtifactError where they cannot be weights."""
+    idf = load_array(path, mmap=False)
+    if idf.dtype != np.float32 or idf.ndim != 1 or not (np.isfinite(idf) & (idf > 0)).all():
+        raise ArtifactError(f"{path}: not positive float32 weights; rebuild the model")
+    return idf

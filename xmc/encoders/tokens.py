@@ -1,8 +1,8 @@
 """Words, word pairs and character n-grams of texts as 64-bit keys, in compiled array operations.
 
 A word is a run of letters, digits and marks after NFKC and lower-casing, in any script. Scripts written
-without blanks (Han, Kana, Thai, Lao, Khmer, Myanmar) are cut into single characters, so that their pairs
-are character bigrams. Keys are hashes, so nothing is kept of the words themselves.
+without blanks (Han, Kana, Thai, Lao, Khmer, Myanmar) and emoji are cut into single characters, so that their
+pairs are character bigrams. Keys are hashes, so nothing is kept of the words themselves.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-UNSPACED = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*)"
-NOT_WORD = r"[^\p{L}\p{N}\p{M}]+"
+# Miscellaneous symbols, flags, and the planes of emoji.
+EMOJI = r"\x{2600}-\x{26FF}\x{1F1E6}-\x{1F1FF}\x{1F300}-\x{1FAFF}"
+UNSPACED = (
+    rf"([\p{{Han}}\p{{Hiragana}}\p{{Katakana}}\p{{Thai}}\p{{Lao}}\p{{Khmer}}\p{{Myanmar}}{EMOJI}]\p{{M}}*)"
+)
+NOT_WORD = rf"[^\p{{L}}\p{{N}}\p{{M}}{EMOJI}]+"
+# Nothing to see, and inside of words: soft hyphen, joiners, fillers, variation selectors, tags.
+IGNORED = (
+    r"[\x{AD}\x{34F}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{180B}-\x{180F}\x{200C}\x{200D}\x{2060}-\x{206F}"
+    r"\x{FE00}-\x{FE0F}\x{FEFF}\x{E0000}-\x{E0FFF}]"
+)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _BASE_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))
 
@@ -40,8 +49,12 @@ class Words:
 
 
 def fold(texts: pa.Array) -> pa.Array:
-    """Texts as they are matched: NFKC, lower case, unspaced scripts spaced. Matching only, never output."""
+    """Texts as they are matched: NFKC, lower case, nothing invisible, unspaced scripts spaced.
+
+    For matching only, never for output.
+    """
     folded = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
+    folded = pc.replace_substring_regex(folded, IGNORED, "")
     return pc.replace_substring_regex(folded, UNSPACED, r" \1 ")
 
 

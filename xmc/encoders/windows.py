@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 PIECE = 32_768  # characters tokenised as one piece; longer texts are tokenised in several
 GROUP = 1_000_000  # characters tokenised at once; the tokenizer uses some 100 bytes a token
@@ -107,11 +107,18 @@ def tokenise(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[np.ndarray, np
     counts = np.zeros(len(texts), np.int64)
     chunks: list[np.ndarray] = []
     for group, owners in _groups(texts):
-        encoded = tokenizer.encode_batch_fast(group, add_special_tokens=False)
-        ids = [np.array(e.ids, np.int32) for e in encoded]
+        ids = [np.array(e.ids, np.int32) for e in _encode(tokenizer, group)]
         np.add.at(counts, owners, [len(x) for x in ids])
         chunks.append(np.concatenate(ids))
     return (np.concatenate(chunks) if chunks else np.zeros(0, np.int32)), counts
+
+
+def _encode(tokenizer: Tokenizer, group: list[str]) -> list[Encoding]:
+    try:
+        return tokenizer.encode_batch_fast(group, add_special_tokens=False)
+    except TypeError:  # lone surrogates, which JSON can hold and UTF-8 cannot
+        valid = [text.encode("utf-8", "replace").decode() for text in group]
+        return tokenizer.encode_batch_fast(valid, add_special_tokens=False)
 
 
 def _groups(texts: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:

@@ -11,9 +11,11 @@ from types import TracebackType
 
 import numpy as np
 
+from xmc.artifacts import load_array
 from xmc.encoders.windows import WindowVectors
 from xmc.errors import ArtifactError
 
+ARRAYS = ("vectors", "windows", "indptr")
 HEADER = 128  # bytes; room for any row count, and data that starts at a multiple of 64
 
 
@@ -89,17 +91,14 @@ def read_vectors(directory: Path) -> WindowVectors:
     Raises:
         ArtifactError: a file is missing, cut, or does not fit the others.
     """
-    arrays = []
-    for name in ("vectors.npy", "windows.npy", "indptr.npy"):
-        try:
-            arrays.append(np.load(directory / name, mmap_mode="r", allow_pickle=False))
-        except (OSError, ValueError) as e:
-            raise ArtifactError(f"{directory / name}: missing or cut short; encode again") from e
-    vectors, windows, indptr = arrays
+    vectors, windows, indptr = (load_array(directory / f"{name}.npy") for name in ARRAYS)
+    whole = vectors.ndim == windows.ndim == 2 and indptr.ndim == 1 and indptr.dtype == np.int64
+    if not whole or vectors.dtype.kind != "f" or windows.dtype.kind != "f":
+        raise ArtifactError(f"{directory}: arrays that hold no vectors; encode again")
     fits = len(indptr) == len(vectors) + 1 and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
-    if not fits or indptr[-1] != len(windows):
+    if not fits or indptr[-1] != len(windows) or vectors.shape[1] != windows.shape[1]:
         raise ArtifactError(
             f"{directory}: {len(vectors)} vectors, {len(windows)} windows and {len(indptr)} bounds "
             "do not fit each other; encode again"
         )
-    return WindowVectors(vectors, windows, np.asarray(indptr))
+    return WindowVectors(vectors, windows, indptr)

@@ -165,7 +165,8 @@ class AnnIndex(StoredIndex):
             reached = float(np.mean(scores >= exact[:, -1:]))
             if reached >= self.recall:
                 return
-        self.notice = f"index.recall={self.recall}: {structure.name} reaches {reached:.3f} at most"
+        unmet = f"index.recall={self.recall}: {structure.name} reaches {reached:.3f} at most"
+        self.notice = f"{self.notice}; {unmet}" if self.notice else unmet
 
     def _sample(self, queries: np.ndarray | None) -> Tensor:
         """(n, dim) queries to tune with, spread over the given ones or over the stored vectors."""

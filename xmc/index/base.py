@@ -161,7 +161,10 @@ class LabelIndex(ABC):
         k = check_k(k)
         queries = check_vectors(queries, self.dim, "query")
         mask = check_allowed(allowed, self.n_rows)
-        return self._search(queries, k, mask)
+        found = self._search(queries, k, mask)
+        if found.rows.min(initial=0) < 0:  # as an array index, -1 would silently be the last label
+            raise RuntimeError("search left a place empty: this is a bug in the index")
+        return found
 
     @abstractmethod
     def _search(self, queries: np.ndarray, k: int, allowed: np.ndarray | None) -> Shortlist:

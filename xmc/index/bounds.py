@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,28 +25,32 @@ def longest_of(vectors: Tensor) -> float:
     return float(torch.linalg.vector_norm(vectors.double(), dim=1).max()) * SLACK
 
 
-def threshold(queries: Tensor, kth: Tensor, dtype: torch.dtype, longest: float, loss: float) -> Tensor:
+def threshold(
+    queries: Tensor, kth: np.ndarray, dtype: torch.dtype, longest: float, loss: float
+) -> np.ndarray:
     """(n,) float32: the coarse score that every row of the true top k reaches.
 
     Args:
         queries: (n, dim) float32.
-        kth: (n,) coarse score of the k-th best candidate.
+        kth: (n,) float32, coarse score of the k-th best candidate.
         dtype: the type of the coarse product.
         longest: no stored vector is longer.
         loss: no stored vector lost more length when it was rounded to ``dtype``.
     """
     output = _OUTPUT_ROUNDING[dtype]
-    at_least = kth.double() - output * kth.double().abs()
-    low = at_least - 2 * _error(queries.double(), dtype, longest, loss)
-    low -= output * low.abs()
-    return torch.nextafter(low.float(), torch.full_like(kth, -torch.inf))
+    rounded = queries.to(dtype).cpu().float().numpy()
+    at_least = kth.astype(np.float64) - output * np.abs(kth.astype(np.float64))
+    low = at_least - 2 * _error(queries.cpu().numpy(), rounded, longest, loss)
+    low -= output * np.abs(low)
+    return np.nextafter(low.astype(np.float32), np.float32(-np.inf))
 
 
-def _error(queries: Tensor, dtype: torch.dtype, longest: float, loss: float) -> Tensor:
+def _error(queries: np.ndarray, rounded: np.ndarray, longest: float, loss: float) -> np.ndarray:
     """(n,) float64: the bound e, before the coarse score itself is rounded."""
     dim = queries.shape[1]
-    length = torch.linalg.vector_norm(queries, dim=1) * SLACK
-    query_loss = torch.linalg.vector_norm(queries - queries.to(dtype).double(), dim=1) * SLACK
+    exact = queries.astype(np.float64)
+    length = np.linalg.norm(exact, axis=1) * SLACK
+    query_loss = np.linalg.norm(exact - rounded, axis=1) * SLACK
     rounding = query_loss * longest + (length + query_loss) * loss
     subnormal = dim * 2.0**-125 * (1 + length) * (1 + longest)  # may be taken for zero
     return _summing_error(dim) * length * longest + rounding + subnormal

@@ -69,8 +69,10 @@ class LabelMatcher:
     @classmethod
     def load(cls, directory: Path) -> LabelMatcher:
         """Read what ``save`` wrote. Raises ArtifactError where the two do not fit."""
-        features = load_csr(directory / "names.npz")
-        starts = np.asarray(load_array(directory / "starts.npy"))
+        features, starts = load_csr(directory / "names.npz"), load_array(directory / "starts.npy")
+        # Written so that NaN is refused too; what is a little longer than one was rounded.
+        if features.dtype != np.float32 or not (np.abs(features.data) <= 1.01).all():
+            raise ArtifactError(f"{directory / 'names.npz'}: holds no unit rows; rebuild the model")
         whole = starts.dtype == np.int64 and starts.ndim == 1 and len(starts) > 0
         if not whole or starts[0] != 0 or starts[-1] != features.shape[0] or (np.diff(starts) < 0).any():
             raise ArtifactError(f"{directory / 'starts.npy'}: bounds do not fit the names; rebuild the model")
@@ -99,7 +101,7 @@ class LabelMatcher:
 def best_columns(scores: np.ndarray, k: int, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Row and column of the ``k`` best positive scores of each row among ``allowed`` columns.
 
-    Ties at the cut are all left out or taken in column order, so that it never depends on the block.
+    Best first, and ties, at the cut too, in column order, so that nothing depends on the block.
     """
     scores = np.where(allowed[None, :], scores, 0)
     k = min(k, scores.shape[1])

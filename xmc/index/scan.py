@@ -3,7 +3,8 @@
 The coarse scores come in bf16 where the processor multiplies it faster. All rows above a threshold that no
 row of the true top k can miss (:mod:`xmc.index.bounds`) are scored by the fixed-order kernel, and the best k
 of them, equal scores in row order, are the answer: the same one whatever the blocks, the threads and the
-coarse type. Memory is bounded by the constants below, whatever the number of queries and rows.
+coarse type. What is small is done in NumPy, whose steps do not wait for a team of threads. Memory is
+bounded by the constants below, whatever the number of queries and rows.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ class _Plan:
         self._most = max(4 * k, n_eligible // 128) + 64
         self.n_best = self._few if dtype == torch.float32 else self._most
 
-    def learn(self, n_hits: Tensor) -> None:
+    def learn(self, n_hits: np.ndarray) -> None:
         """Adapt to the (n,) numbers of candidates above the threshold in the last block."""
-        usual = int(torch.quantile(n_hits.double(), 0.9))
+        usual = int(np.quantile(n_hits, 0.9))
         if self.dtype == torch.bfloat16 and usual > 3 * self._most // 4:
             self.dtype, self.n_best = torch.float32, self._few
         else:
@@ -94,33 +95,34 @@ class Scan:
         least = self._threshold(queries, best[:, k - 1], plan.dtype)
         hits = best >= least[:, None]
         cut = hits[:, -1] & (best.shape[1] < self.n_eligible)
-        hits_kept = hits & ~cut[:, None]
-        rows, scores = self._rank(queries, hits_kept.nonzero()[:, 0], positions[hits_kept], k)
-        if bool(cut.any()):
-            where = cut.cpu().numpy()
+        of_query, place = np.nonzero(hits & ~cut[:, None])
+        rows, scores = self._rank(queries, of_query, positions[of_query, place], k)
+        if cut.any():
+            unsettled = queries[torch.from_numpy(cut).to(queries.device)]
             if plan.dtype == torch.float32:
-                rows[where], scores[where] = self._search_above(queries[cut], least[cut], k)
+                rows[cut], scores[cut] = self._search_above(unsettled, least[cut], k)
             else:
                 finer = _Plan(k, self.n_eligible, torch.float32)
-                rows[where], scores[where] = self._search_block(queries[cut], k, finer)
-        plan.learn(hits.sum(dim=1))
+                rows[cut], scores[cut] = self._search_block(unsettled, k, finer)
+        plan.learn(np.count_nonzero(hits, axis=1))
         return rows, scores
 
-    def _search_above(self, queries: Tensor, least: Tensor, k: int) -> Ranked:
+    def _search_above(self, queries: Tensor, least: np.ndarray, k: int) -> Ranked:
         """The answer from every row whose coarse fp32 score is at least the query's ``least``."""
         rows, scores = _empty(len(queries), k)
         step = max(1, DENSE_SCORES // len(self._store))
         for start in range(0, len(queries), step):
             block = slice(start, start + step)
             pairs = []
+            above = torch.from_numpy(least[block, None]).to(queries.device)
             for at, coarse in self._coarse_scores(queries[block], DENSE_SCORES):
-                of_query, place = (coarse >= least[block, None]).nonzero(as_tuple=True)
-                pairs.append((of_query, at[place]))
-            of_query, positions = (torch.cat(part) for part in zip(*pairs, strict=True))
-            rows[block], scores[block] = self._rank(queries[block], of_query, positions, k)
+                of_query, place = (coarse >= above).nonzero(as_tuple=True)
+                pairs.append((of_query.cpu().numpy(), at[place].cpu().numpy()))
+            of_queries, positions = (np.concatenate(part) for part in zip(*pairs, strict=True))
+            rows[block], scores[block] = self._rank(queries[block], of_queries, positions, k)
         return rows, scores
 
-    def _coarse_best(self, queries: Tensor, n_best: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def _coarse_best(self, queries: Tensor, n_best: int, dtype: torch.dtype) -> Ranked:
         """(n, n_best) best coarse scores in descending order, as float32, and their positions."""
         rounded = queries.to(dtype)
         best = rounded.new_empty((len(queries), 0))
@@ -128,10 +130,9 @@ class Scan:
         for at, scores in self._coarse_scores(rounded, BLOCK_SCORES):
             values, places = scores.topk(min(n_best, scores.shape[1]))
             best, positions = torch.cat((best, values), dim=1), torch.cat((positions, at[places]), dim=1)
-            if best.shape[1] > n_best:
-                best, kept = best.topk(n_best)
-                positions = positions.gather(1, kept)
-        return best.float(), positions
+            best, kept = best.topk(min(n_best, best.shape[1]))  # also puts few candidates in order
+            positions = positions.gather(1, kept)
+        return best.cpu().float().numpy(), positions.cpu().numpy()
 
     def _coarse_scores(self, queries: Tensor, n_scores: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Positions (m,) and coarse scores (n, m), -inf where not eligible, ``n_scores`` at a time."""
@@ -150,16 +151,15 @@ class Scan:
                         scores.masked_fill_(~eligible.to(queries.device), -torch.inf)
                     yield at.to(queries.device) + offset, scores
 
-    def _threshold(self, queries: Tensor, kth: Tensor, dtype: torch.dtype) -> Tensor:
+    def _threshold(self, queries: Tensor, kth: np.ndarray, dtype: torch.dtype) -> np.ndarray:
         longest = max(segment.longest for _, segment in self._segments)
         loss = max(segment.loss for _, segment in self._segments) if dtype != torch.float32 else 0.0
         return threshold(queries, kth, dtype, longest, loss)
 
-    def _rank(self, queries: Tensor, of_query: Tensor, positions: Tensor, k: int) -> Ranked:
+    def _rank(self, queries: Tensor, of_query: np.ndarray, positions: np.ndarray, k: int) -> Ranked:
         """Score the (n_pairs,) pairs by the kernel and keep each query's best k."""
-        pairs = of_query.cpu().numpy(), positions.cpu().numpy()
-        scores = pair_scores(queries, self._store.take, *pairs)
-        return rank_pairs(pairs[0], self._store.row_at[pairs[1]], scores, len(queries), k)
+        scores = pair_scores(queries, self._store.take, of_query, positions)
+        return rank_pairs(of_query, self._store.row_at[positions], scores, len(queries), k)
 
 
 def _empty(n_queries: int, k: int) -> Ranked:

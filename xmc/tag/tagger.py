@@ -10,9 +10,10 @@ import numpy as np
 
 from xmc.data.labels import LabelSet
 from xmc.data.records import DocumentBatch
-from xmc.data.text import is_blank
-from xmc.encoders.dual import DualEncoder, Encoded
+from xmc.data.text import clean, is_blank
+from xmc.encoders.dual import DualEncoder
 from xmc.encoders.lexical import LexicalTower
+from xmc.errors import InputError
 from xmc.fit import Weights
 from xmc.model import Model
 from xmc.shortlist import N_PROTOTYPES, Candidates, Shortlister
@@ -65,9 +66,13 @@ class Tagger:
         return cls(model, used | {"threads": torch.get_num_threads(), "torch": torch.__version__})
 
     def tag(self, texts: Sequence[str], top_k: int = 10) -> list[list[Suggestion]]:
-        """The best labels of each text, best first; none for a text without words."""
+        """The best labels of each text, best first; none for a text without words.
+
+        Raises: InputError for what is no list of texts, SettingError for a ``top_k`` below 0.
+        """
         names = [str(i) for i in range(len(texts))]
-        found = self.tag_batch(DocumentBatch(names, list(texts), None, None, names), TagOptions(top_k))
+        cleaned = [clean(text)[0] for text in _checked(texts)]
+        found = self.tag_batch(DocumentBatch(names, cleaned, None, None, names), TagOptions(top_k))
         each = [
             Suggestion(self.labels.id(row), self.labels.text(row), float(score))
             for row, score in zip(found.rows, found.scores, strict=True)
@@ -87,7 +92,7 @@ class Tagger:
         ranked.scores = probability(ranked.scores, *self.weights.probability)
         chosen = ranked.select(options.top_k, options.threshold)
         if options.evidence:
-            chosen.evidence = self._evidence(chosen, found, rows, usable, batch)
+            chosen.evidence = self._evidence(chosen, found, rows, batch)
         return chosen
 
     def _ranked(
@@ -101,34 +106,43 @@ class Tagger:
         return Suggestions(batch.ids, np.cumsum(counts), found.rows, scores, reasons).ranked()
 
     def _evidence(
-        self,
-        chosen: Suggestions,
-        found: Candidates,
-        rows: np.ndarray,
-        encoded: Encoded,
-        batch: DocumentBatch,
+        self, chosen: Suggestions, found: Candidates, rows: np.ndarray, batch: DocumentBatch
     ) -> list[Evidence]:
-        """For each suggestion the neighbours that carry the label, and the words that matched."""
+        """For each suggestion the neighbours that voted for it, and the words that matched."""
         place = np.full(len(batch), -1)
         place[rows] = np.arange(len(rows))
-        return [
-            Evidence(self._neighbours(found, place[doc], label), self._words(batch, doc, label))
-            for doc, label in zip(chosen.documents, chosen.rows, strict=True)
-        ]
+        evidence: list[Evidence] = []
+        for doc in np.flatnonzero(chosen.counts).tolist():
+            labels = chosen.rows[chosen.indptr[doc] : chosen.indptr[doc + 1]]
+            words = self._words(batch, doc, labels)
+            near = [self._neighbours(found, place[doc], label) for label in labels]
+            evidence.extend(map(Evidence, near, words))
+        return evidence
 
     def _neighbours(self, found: Candidates, place: int, label: int) -> list[tuple[str, float]]:
         if self.memory is None or found.neighbours is None:
             return []
-        documents = found.neighbours.rows[place]
-        carry = np.asarray(self.memory.labels[documents, label].todense()).ravel() > 0
-        scores = found.neighbours.scores[place]
-        return [(str(self.memory.ids[int(documents[i])]), float(scores[i])) for i in np.flatnonzero(carry)]
+        documents, scores = found.neighbours.rows[place], found.neighbours.scores[place]
+        carry = self.memory.labels[documents, label].toarray().ravel() > 0
+        voted = np.flatnonzero(carry & (scores > 0))
+        return [(str(self.memory.ids[int(documents[i])]), float(scores[i])) for i in voted]
 
-    def _words(self, batch: DocumentBatch, doc: int, label: int) -> list[str]:
-        words, matcher = self.encoder.lexical, self.shortlister.matcher
-        if matcher is None or batch.texts is None or not isinstance(words, LexicalTower):
-            return []
-        return words.matched_words(batch.texts[doc], matcher.names_of(label))
+    def _words(self, batch: DocumentBatch, doc: int, labels: np.ndarray) -> list[list[str]]:
+        tower, matcher = self.encoder.lexical, self.shortlister.matcher
+        if matcher is None or batch.texts is None or not isinstance(tower, LexicalTower):
+            return [[] for _ in labels]
+        words = tower.words_of(batch.texts[doc])
+        return [words.matched(matcher.names_of(label)) for label in labels]
+
+
+def _checked(texts: Sequence[str]) -> Sequence[str]:
+    """``texts``, refused where it is one text or holds something else."""
+    if isinstance(texts, str):
+        raise InputError("one text was given; wanted a list of texts")
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"text {i} is a {type(text).__name__}; wanted str")
+    return texts
 
 
 def _reasons(batch: DocumentBatch, ok: np.ndarray, counts: np.ndarray) -> list[str]:

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tests.cases.corpus_t import synthetic
+from xmc.data.records import DocumentBatch
+from xmc.encoders.dual import DualEncoder
+from xmc.encoders.lexical import LexicalSettings, LexicalTower, unit
+from xmc.fit import MAX_HELD_OUT, FitTask, Weights, fit_share, held_out
+from xmc.index.kinds import make_index
+from xmc.index.matcher import LabelMatcher
+from xmc.memory import DocumentMemory
+from xmc.prototypes import LabelParts, centroids
+
+LABELS, DOCS = synthetic(60, 150)
+
+
+@pytest.mark.parametrize(("n_docs", "n_held"), [(0, 0), (4, 0), (5, 1), (99, 19), (10_000, MAX_HELD_OUT)])
+def test_a_fifth_is_held_out_at_most_so_many(n_docs, n_held):
+    assert held_out(n_docs, 0).shape == (n_docs,)
+    assert held_out(n_docs, 0).sum() == n_held
+
+
+def test_which_are_held_out_follows_from_the_seed():
+    assert (held_out(200, 3) == held_out(200, 3)).all()
+    assert (held_out(200, 3) != held_out(200, 4)).any()
+
+
+class TwoTowers:
+    """What `fit_share` asks of an encoder."""
+
+    dense_dim, share = 6, 0.5
+
+
+@pytest.mark.parametrize(("informative", "wanted"), [(slice(0, 6), 0.8), (slice(6, 12), 0.2)])
+def test_the_share_goes_to_the_tower_that_finds_documents_alike(informative, wanted):
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 4, 400)
+    towers = rng.standard_normal((400, 12)).astype(np.float32)
+    towers[:, informative] = np.eye(6)[topic] * 5 + 0.8 * rng.standard_normal((400, 6))
+    towers[:, :6], towers[:, 6:] = unit(towers[:, :6]), unit(towers[:, 6:])
+    labels = sp.csr_matrix(np.eye(4, dtype=np.float32)[topic])
+    assert fit_share(TwoTowers(), towers, labels, held_out(400, 0)) == wanted
+
+
+def test_with_too_few_documents_or_one_tower_the_share_stays():
+    towers, labels = np.ones((90, 12), np.float32), sp.csr_matrix(np.ones((90, 1), np.float32))
+    assert fit_share(TwoTowers(), towers, labels, held_out(90, 0)) == 0.5
+    words = LexicalTower.fit([], [["a"]], LexicalSettings(dim=12, ngram_bits=8, nonzeros=4))
+    assert fit_share(DualEncoder(None, words), towers, labels, np.ones(90, bool)) == 0
+
+
+@pytest.fixture(scope="module")
+def task() -> FitTask:
+    """The first 30 documents held out of 150."""
+    texts, names = [t for _, t, _ in DOCS], [t for _, t in LABELS]
+    rows = {label_id: row for row, (label_id, _) in enumerate(LABELS)}
+    words = LexicalTower.fit([texts], [names], LexicalSettings(dim=128, ngram_bits=12))
+    encoder = DualEncoder(None, words)
+    ids = [i for i, _, _ in DOCS]
+    encoded = encoder.encode(DocumentBatch(ids, texts, None, None, ids))
+    of_doc = np.repeat(np.arange(150), [len(gold) for _, _, gold in DOCS])
+    columns = [rows[label] for _, _, gold in DOCS for label in gold]
+    gold = sp.csr_matrix((np.ones(len(columns), np.float32), (of_doc, columns)), (150, 60))
+    held = np.arange(150) < 30
+    rest = gold.multiply(~held[:, None]).tocsr()
+    rest.eliminate_zeros()
+    parts = LabelParts(
+        words.encode(names), centroids(rest, encoded.towers, 0), 0, np.bincount(rest.indices, minlength=60)
+    )
+    index = make_index("exact", 128, "cosine")
+    index.add(np.arange(150), encoded.towers)
+    memory = DocumentMemory(index, gold, np.array(ids))
+    matcher = LabelMatcher(words.features(names), np.arange(61))
+    sample = encoded.take(np.flatnonzero(held))
+    return FitTask(encoder, sample, gold[:30], parts, matcher, memory, ~held, np.ones(60, bool))
+
+
+def precision(task: FitTask, weights: Weights) -> float:
+    found = task._candidates(weights.prototype)
+    scores = weights.final(found.mix_features(task.parts.frequency))
+    right = task._right(found)
+    best = [a + int(np.argmax(scores[a:b])) for a, b in zip(found.indptr[:-1], found.indptr[1:], strict=True)]
+    return float(right[best].mean())
+
+
+def test_the_fit_is_no_worse_than_where_it_starts(task):
+    fitted = task.fit()
+    assert precision(task, fitted) >= max(0.9, precision(task, Weights.unfitted(task.encoder)))
+
+
+def test_fitted_probabilities_are_about_right(task):
+    fitted = task.fit()
+    found = task._candidates(fitted.prototype)
+    scores = fitted.final(found.mix_features(task.parts.frequency)).astype(float)
+    slope, offset = fitted.probability
+    expected = (1 / (1 + np.exp(-(slope * scores + offset)))).sum()
+    assert expected == pytest.approx(task._right(found).sum(), rel=0.05)
+
+
+def test_held_out_documents_are_nobodys_neighbours(task):
+    found = task._candidates(Weights.unfitted(task.encoder).prototype)
+    assert found.neighbours.rows.min() >= 30
+
+
+def test_retired_labels_are_no_candidates_of_the_fit(task):
+    active = np.arange(60) % 2 == 0
+    found = replace(task, active=active)._candidates(Weights.unfitted(task.encoder).prototype)
+    assert set(found.rows % 2) == {0}
+
+
+def test_without_gold_labels_nothing_is_fitted(task):
+    none = sp.csr_matrix((30, 60), dtype=np.float32)
+    start = Weights.unfitted(task.encoder)
+    found = replace(task, gold=none).fit()
+    assert (found.final.weights == start.final.weights).all()
+    assert found.probability == start.probability
+    nobody = task.encoded.take(np.zeros(0, int))
+    assert replace(task, encoded=nobody, gold=none[:0]).fit().probability == start.probability
+
+
+def test_the_same_again_gives_the_same_weights(task):
+    one, other = task.fit(), task.fit()
+    assert (one.final.weights == other.final.weights).all()
+    assert (one.prototype.weights == other.prototype.weights).all()
+    assert one.probability == other.probability
+
+
+def test_words_alone_start_from_weights_of_their_own(task):
+    both, alone = Weights.unfitted(TwoTowers()), Weights.unfitted(task.encoder)
+    assert (both.final.weights != alone.final.weights).any()
