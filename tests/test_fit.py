@@ -10,7 +10,7 @@ from tests.cases.corpus_t import synthetic
 from xmc.data.records import DocumentBatch
 from xmc.encoders.dual import DualEncoder
 from xmc.encoders.lexical import LexicalSettings, LexicalTower, unit
-from xmc.fit import MAX_HELD_OUT, FitTask, Weights, fit_share, held_out
+from xmc.fit import MAX_HELD_OUT, FitTask, Weights, fit_share, held_out, without_held_out
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
@@ -133,3 +133,22 @@ def test_the_same_again_gives_the_same_weights(task):
 def test_words_alone_start_from_weights_of_their_own(task):
     both, alone = Weights.unfitted(TwoTowers()), Weights.unfitted(task.encoder)
     assert (both.final.weights != alone.final.weights).any()
+
+
+def test_some_labels_are_hidden_where_held_out_documents_bring_no_new_ones():
+    gold = sp.csr_matrix(np.random.default_rng(1).random((400, 60)) < 0.1, dtype=np.float32)
+    held = held_out(400, 0)
+    rest = without_held_out(gold, held, np.ones(60, bool), 0)
+    frequency = np.asarray(rest.sum(axis=0)).ravel()
+    unseen = gold[held][:, frequency == 0].sum() / gold[held].sum()
+    assert 0.02 < unseen <= 0.05
+    assert rest[held].nnz == 0
+    kept = frequency > 0
+    assert (rest[~held][:, kept] != gold[~held][:, kept]).nnz == 0
+
+
+def test_labels_without_names_are_never_hidden():
+    gold = sp.csr_matrix(np.random.default_rng(1).random((400, 60)) < 0.1, dtype=np.float32)
+    held = held_out(400, 0)
+    rest = without_held_out(gold, held, np.zeros(60, bool), 0)
+    assert rest.nnz == gold[~held].nnz

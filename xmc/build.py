@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ from xmc.encoders.lexical import LexicalSettings, LexicalTower
 from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import NpyAppender, VectorWriter, read_vectors
 from xmc.errors import InputError, SettingError, some
-from xmc.fit import FitTask, Weights, fit_share, held_out
+from xmc.fit import FitTask, Weights, fit_share, held_out, without_held_out
 from xmc.index.base import LabelIndex
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
@@ -281,8 +281,8 @@ class _Builder:
         if sample is None or not held.any():
             return Weights.unfitted(encoder)
         encoder.share = fit_share(encoder, towers, gold, held)
-        rest = gold.multiply(~held[:, None]).tocsr()
-        rest.eliminate_zeros()
+        named = np.zeros(gold.shape[1], bool) if matcher is None else np.diff(matcher.starts) > 0
+        rest = without_held_out(gold, held, named, self.settings.run.seed)
         parts = LabelParts(
             texts,
             centroids(rest, towers, encoder.dense_dim),
@@ -290,7 +290,8 @@ class _Builder:
             np.bincount(rest.indices, minlength=gold.shape[1]),
         )
         usable = np.flatnonzero(sample.ok)
-        memory, active = self._memory(towers, ~held), ~self.source.labels.retired
+        memory = replace(self._memory(towers, ~held), labels=rest)
+        active = ~self.source.labels.retired
         task = FitTask(
             encoder, sample.take(usable), gold[held][usable], parts, matcher, memory, ~held, active
         )

@@ -1,7 +1,7 @@
 """Fits, on training documents held out for it, every weight that an untrained model needs.
 
 The held-out documents are taken out of the memory and out of the centroids, so labels that only they carry
-compete as labels without documents, at the rate at which new documents bring such labels.
+compete as labels without documents; where that are too few, some labels are hidden besides.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
 
 MAX_HELD_OUT = 1000
 HELD_OUT_SHARE = 0.2
+HIDDEN_SHARE = 0.05
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 # Slope and offset of the probability of a score where no documents are there to fit them.
 DEFAULT_PROBABILITY = (0.8, -10.5)
@@ -48,6 +49,26 @@ def held_out(n_docs: int, seed: int) -> np.ndarray:
     n = min(MAX_HELD_OUT, int(n_docs * HELD_OUT_SHARE))
     chosen[np.random.default_rng(seed).permutation(n_docs)[:n]] = True
     return chosen
+
+
+def without_held_out(gold: sp.csr_matrix, held: np.ndarray, named: np.ndarray, seed: int) -> sp.csr_matrix:
+    """(n_docs, n_labels) the gold labels that the fit may know: not of ``held`` documents, nor hidden ones.
+
+    Where held-out documents bring few labels that no other document has, the weights would learn that such
+    labels are never right. So random labels among the ``named`` (n_labels,) are hidden from all documents,
+    until ``HIDDEN_SHARE`` of the held-out gold labels can be found by name alone.
+    """
+    in_held = np.bincount(gold[held].indices, minlength=gold.shape[1])
+    seen = np.bincount(gold[~held].indices, minlength=gold.shape[1]) > 0
+    missing = HIDDEN_SHARE * in_held.sum() - in_held[~seen].sum()
+    order = np.random.default_rng(seed).permutation(np.flatnonzero((in_held > 0) & seen & named))
+    hidden = order[np.cumsum(in_held[order]) <= missing]
+    known = np.ones(gold.shape[1], bool)
+    known[hidden] = False
+    rest = gold.multiply(~held[:, None]).tocsr()
+    rest.data[~known[rest.indices]] = 0
+    rest.eliminate_zeros()
+    return rest
 
 
 def fit_share(encoder: DualEncoder, towers: np.ndarray, labels: sp.csr_matrix, held: np.ndarray) -> float:
