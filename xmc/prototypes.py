@@ -20,8 +20,8 @@ SIMILARITIES = ("dense_text", "dense_centroid", "lexical_text", "lexical_centroi
 KINDS = ("", "*seen", "*frequency")
 NAMES = (*(f"{name}{kind}" for name in SIMILARITIES for kind in KINDS), "seen", "frequency")
 BLOCK = 1 << 24  # numbers of document vectors read at a time
-# Near what held-out training records of the sample in benchmarks/data give. A model without enough tagged
-# documents to fit on scores with these, and every fit starts from them.
+# Rounded by hand from fits on training records of the sample in benchmarks/data, between variants compared on
+# its dev. A model without enough tagged documents scores with these, and every fit starts from them.
 DEFAULT = Mix.of(NAMES, dense_text=12, dense_centroid=4, lexical_text=3, lexical_centroid=3)
 
 
