@@ -58,6 +58,8 @@ class Staging:
         try:
             lock.acquire()
         except Timeout:
+            if not self.lock_file.exists():  # the file system took no file; filelock says the same of both
+                raise ResourceError(f"{self.target}: cannot be written here; write elsewhere") from None
             raise ResourceError(
                 f"{self.target}: another xmc process is writing it; wait for it or write elsewhere"
             ) from None

@@ -11,27 +11,12 @@ import scipy.sparse as sp
 
 from xmc.artifacts import save_array, save_json
 from xmc.data.records import DocumentBatch
-from xmc.encoders.lexical import LexicalSettings, load_idf, random_projection, unit, unit_rows
+from xmc.encoders.lexical import LexicalSettings, SparseTower, load_idf, unit_rows
 from xmc.errors import InputError
 
 
-class GivenTower:
+class GivenTower(SparseTower):
     """Sparse features to sparse unit rows and to dense unit rows; labels have no text here."""
-
-    def __init__(self, settings: LexicalSettings, idf: np.ndarray) -> None:
-        self.settings = settings.validate()
-        self.idf = idf
-        self._projection: sp.csr_matrix | None = None
-
-    @property
-    def dim(self) -> int:
-        """Length of a projected row."""
-        return self.settings.dim
-
-    @property
-    def n_features(self) -> int:
-        """How many features a document has at most."""
-        return len(self.idf)
 
     @classmethod
     def fit(cls, batches: Iterable[sp.csr_matrix], n_features: int, settings: LexicalSettings) -> GivenTower:
@@ -56,12 +41,6 @@ class GivenTower:
     def leads_of(self, batch: DocumentBatch) -> sp.csr_matrix:
         """(n_docs, n_features) of nothing: rows of features have no first line."""
         return sp.csr_matrix((len(batch), self.n_features), dtype=np.float32)
-
-    def project(self, features: sp.csr_matrix) -> np.ndarray:
-        """(n, dim) float32 unit rows; an empty row stays zero."""
-        if self._projection is None:
-            self._projection = random_projection(self.n_features, self.settings)
-        return unit((features @ self._projection).toarray().astype(np.float32))
 
     def save(self, directory: Path) -> None:
         """Write settings and weights."""

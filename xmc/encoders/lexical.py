@@ -107,19 +107,37 @@ class FrequencyCount:
         return self.keys[keep], self.counts[keep]
 
 
-class LexicalTower:
-    """Texts to sparse unit rows (``features``) and to dense unit rows (``encode``)."""
+class SparseTower:
+    """Sparse features weighted by ``idf`` (n_features,), and their random projection."""
 
-    def __init__(self, settings: LexicalSettings, keys: np.ndarray, idf: np.ndarray) -> None:
+    def __init__(self, settings: LexicalSettings, idf: np.ndarray) -> None:
         self.settings = settings.validate()
-        self.keys = keys
         self.idf = idf
         self._projection: sp.csr_matrix | None = None
 
     @property
     def dim(self) -> int:
-        """Length of an encoded row."""
+        """Length of a projected row."""
         return self.settings.dim
+
+    @property
+    def n_features(self) -> int:
+        """How many features a document has at most."""
+        return len(self.idf)
+
+    def project(self, features: sp.csr_matrix) -> np.ndarray:
+        """(n, dim) float32 unit rows of (n, n_features) features; an empty row stays zero."""
+        if self._projection is None:
+            self._projection = random_projection(self.n_features, self.settings)
+        return unit((features @ self._projection).toarray().astype(np.float32))
+
+
+class LexicalTower(SparseTower):
+    """Texts to sparse unit rows (``features``) and to dense unit rows (``encode``)."""
+
+    def __init__(self, settings: LexicalSettings, keys: np.ndarray, idf: np.ndarray) -> None:
+        super().__init__(settings, idf)
+        self.keys = keys
 
     @property
     def n_features(self) -> int:
@@ -184,12 +202,6 @@ class LexicalTower:
         columns = self._word_columns(word_keys(words))
         grams = gram_buckets(words, self.settings.ngram, self.settings.ngram_bits)
         return TextWords(words, columns, self.idf[columns], grams > 0, self.n_features)
-
-    def project(self, features: sp.csr_matrix) -> np.ndarray:
-        """(n_texts, dim) float32 unit rows of given features; an empty row stays zero."""
-        if self._projection is None:
-            self._projection = random_projection(self.n_features, self.settings)
-        return unit((features @ self._projection).toarray().astype(np.float32))
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """(n_texts, dim) float32 unit rows; a text without a word gives a zero row."""
