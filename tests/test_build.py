@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from tests.cases.corpus_t import DOCS, LABELS, data_files, docs_file, jsonl, labels_file, synthetic
-from xmc import build
+from xmc import builder, source
 from xmc.build import build_model
 from xmc.errors import InputError, SettingError
 from xmc.model import Model
@@ -79,7 +79,7 @@ def test_what_is_wrong_in_the_data_leaves_nothing_behind(labels, tmp_path):
 
 
 def test_an_error_in_the_middle_leaves_nothing_behind(labels, docs, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "held_out", grow_after(docs))
+    monkeypatch.setattr(builder, "held_out", grow_after(docs))
     with pytest.raises(InputError, match="the documents changed while they were read"):
         build_model(labels, [docs], None, tmp_path / "model", FAST)
     assert leftovers(tmp_path) == []
@@ -126,14 +126,14 @@ def test_a_filter_beyond_the_data_is_refused(labels, docs, tmp_path, pair):
 def test_without_takes_out_what_is_there_and_nothing_else():
     gold = sp.csr_matrix(np.array([[1, 1, 0], [0, 0, 1]], np.float32))
     pairs = np.array([[0, 1], [1, 0], [0, 1]])
-    assert build._without(gold, pairs, "f").toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
-    assert build._without(gold, pairs[:0], "f").toarray().tolist() == gold.toarray().tolist()
+    assert source._without(gold, pairs, "f").toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert source._without(gold, pairs[:0], "f").toarray().tolist() == gold.toarray().tolist()
 
 
 def test_blocks_that_know_fewer_labels_are_widened():
     blocks = [sp.csr_matrix(np.eye(2, dtype=np.float32)), sp.csr_matrix(np.ones((1, 3), np.float32))]
-    assert build._stack(blocks, 3).toarray().tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 1]]
-    assert build._stack([], 3).shape == (0, 3)
+    assert source._stack(blocks, 3).toarray().tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 1]]
+    assert source._stack([], 3).shape == (0, 3)
 
 
 def test_unknown_gold_labels_can_be_added(labels, tmp_path):
@@ -193,6 +193,7 @@ def test_shards_of_any_size_give_the_same_bytes(tmp_path, monkeypatch):
     labels, docs = synthetic(30, 80)
     paths = labels_file(tmp_path / "l.jsonl", labels), [docs_file(tmp_path / "d.jsonl", docs)]
     build_model(*paths, None, tmp_path / "whole", FAST)
-    monkeypatch.setattr(build, "SHARD", 7)
+    monkeypatch.setattr(builder, "SHARD", 7)
+    monkeypatch.setattr(source, "SHARD", 7)
     build_model(*paths, None, tmp_path / "pieces", FAST)
     assert data_files(tmp_path / "pieces") == data_files(tmp_path / "whole")

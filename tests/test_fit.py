@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tests.cases.corpus_t import synthetic
 from xmc.data.records import DocumentBatch
 from xmc.encoders.dual import DualEncoder
 from xmc.encoders.lexical import LexicalSettings, LexicalTower, unit
-from xmc.fit import MAX_HELD_OUT, FitTask, Weights, fit_share, held_out, without_held_out
+from xmc.fit import MAX_HELD_OUT, FitTask, Weights, fit_share, fit_trained_share, held_out, without_held_out
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
@@ -33,7 +34,7 @@ def test_which_are_held_out_follows_from_the_seed():
 class TwoTowers:
     """What `fit_share` asks of an encoder."""
 
-    dense_dim, share = 6, 0.5
+    dense_dim, share, trained = 6, 0.5, None
 
 
 @pytest.mark.parametrize(("informative", "wanted"), [(slice(0, 6), 0.8), (slice(6, 12), 0.2)])
@@ -45,6 +46,28 @@ def test_the_share_goes_to_the_tower_that_finds_documents_alike(informative, wan
     towers[:, :6], towers[:, 6:] = unit(towers[:, :6]), unit(towers[:, 6:])
     labels = sp.csr_matrix(np.eye(4, dtype=np.float32)[topic])
     assert fit_share(TwoTowers(), towers, labels, held_out(400, 0)) == wanted
+
+
+class ThreeTowers(TwoTowers):
+    """What the fits of shares ask of an encoder with a trained tower."""
+
+    trained, untrained_dim, trained_share = object(), 12, 0.0
+    lexical = SimpleNamespace(dim=6)
+
+
+@pytest.mark.parametrize("informative", [slice(0, 6), slice(6, 12), slice(12, 18)])
+def test_the_shares_of_the_three_towers(informative):
+    """That of the dense tower is as if there were no trained one."""
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 4, 400)
+    towers = rng.standard_normal((400, 18)).astype(np.float32)
+    towers[:, informative] = np.eye(6)[topic] * 5 + 0.8 * rng.standard_normal((400, 6))
+    towers = np.hstack([unit(towers[:, i : i + 6]) for i in (0, 6, 12)])
+    labels, held = sp.csr_matrix(np.eye(4, dtype=np.float32)[topic]), held_out(400, 0)
+    two = fit_share(TwoTowers(), towers[:, :12], labels, held)
+    assert fit_share(ThreeTowers(), towers, labels, held) == two
+    found = fit_trained_share(ThreeTowers(), towers, labels, held)
+    assert found == 0.8 if informative.start == 12 else found <= 0.35
 
 
 def test_with_too_few_documents_or_one_tower_the_share_stays():
@@ -82,7 +105,7 @@ def task() -> FitTask:
 
 def precision(task: FitTask, weights: Weights) -> float:
     found = task._candidates(weights.prototype)
-    scores = weights.final(found.mix_features(task.parts.frequency))
+    scores = weights.score(found, task.parts.frequency)
     right = task._right(found)
     best = [a + int(np.argmax(scores[a:b])) for a, b in zip(found.indptr[:-1], found.indptr[1:], strict=True)]
     return float(right[best].mean())
@@ -96,9 +119,8 @@ def test_the_fit_is_no_worse_than_where_it_starts(task):
 def test_fitted_probabilities_are_about_right(task):
     fitted = task.fit()
     found = task._candidates(fitted.prototype)
-    scores = fitted.final(found.mix_features(task.parts.frequency)).astype(float)
-    slope, offset = fitted.probability
-    expected = (1 / (1 + np.exp(-(slope * scores + offset)))).sum()
+    scores = fitted.score(found, task.parts.frequency).astype(float)
+    expected = (1 / (1 + np.exp(-scores))).sum()
     assert expected == pytest.approx(task._right(found).sum(), rel=0.05)
 
 

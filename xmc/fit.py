@@ -6,7 +6,7 @@ compete as labels without documents; where that are too few, some labels are hid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +15,10 @@ from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
-from xmc.mix import Mix, fit_mix, fit_probability
+from xmc.mix import Mix, fit_logistic, fit_mix, fit_probability
 from xmc.prototypes import DEFAULT as DEFAULT_PROTOTYPE
-from xmc.prototypes import LabelParts
+from xmc.prototypes import DEFAULT_TRAINED, LabelParts
+from xmc.rerank import UNFITTED, context_features
 from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
 
 MAX_HELD_OUT = 1000
@@ -30,17 +31,29 @@ DEFAULT_PROBABILITY = (0.8, -10.5)
 
 @dataclass(frozen=True)
 class Weights:
-    """All that is fitted: the prototypes' mix, the final mix, and slope and offset of the probability."""
+    """All that is fitted: two mixes, slope and offset of the final one's log odds, and the reranker."""
 
     prototype: Mix
     final: Mix
     probability: tuple[float, float]
+    rerank: Mix = UNFITTED
+
+    def score(self, found: Candidates, frequency: np.ndarray) -> np.ndarray:
+        """(n_candidates,) float32 log odds that each candidate is right."""
+        return self.rerank(self.context(found, frequency))
+
+    def context(self, found: Candidates, frequency: np.ndarray) -> np.ndarray:
+        """(n_candidates, n) what the reranker sees; ``frequency`` (n_labels,) documents of each label."""
+        features = found.mix_features(frequency)
+        slope, offset = self.probability
+        return context_features(features, slope * self.final(features) + offset, found.indptr)
 
     @classmethod
     def unfitted(cls, encoder: DualEncoder) -> Weights:
         """What to score with where there are too few documents to fit on."""
         final = DEFAULT if encoder.dense_dim else DEFAULT_WORDS
-        return cls(DEFAULT_PROTOTYPE, final, DEFAULT_PROBABILITY)
+        prototype = DEFAULT_PROTOTYPE if encoder.trained is None else DEFAULT_TRAINED
+        return cls(prototype, final, DEFAULT_PROBABILITY)
 
 
 def held_out(n_docs: int, seed: int) -> np.ndarray:
@@ -87,6 +100,23 @@ def fit_share(encoder: DualEncoder, towers: np.ndarray, labels: sp.csr_matrix, h
     return SHARES[int(np.argmax(quality))]
 
 
+def fit_trained_share(
+    encoder: DualEncoder, towers: np.ndarray, labels: sp.csr_matrix, held: np.ndarray
+) -> float:
+    """The trained tower's share, chosen like the dense tower's; ``towers`` holds all three towers."""
+    rows, rest = np.flatnonzero(held)[:300], np.flatnonzero(~held)[:20_000]
+    if encoder.trained is None or len(rows) < 20:
+        return encoder.trained_share
+    left, right, cut = np.asarray(towers[rows]), np.asarray(towers[rest]), encoder.untrained_dim
+    shares = encoder.share, 1 - encoder.share
+    scale = np.sqrt(np.repeat(shares, [encoder.dense_dim, encoder.lexical.dim])).astype(np.float32)
+    untrained = (left[:, :cut] * scale) @ (right[:, :cut] * scale).T
+    trained = left[:, cut:] @ right[:, cut:].T
+    gold = (labels[rows] @ labels[rest].T).toarray() > 0
+    quality = [_first_right(share * trained + (1 - share) * untrained, gold) for share in SHARES]
+    return SHARES[int(np.argmax(quality))]
+
+
 def _first_right(similarity: np.ndarray, gold: np.ndarray, k: int = 10) -> float:
     """Share of the ``k`` nearest documents that have a label in common."""
     near = np.argpartition(-similarity, min(k, similarity.shape[1] - 1), axis=1)[:, :k]
@@ -107,7 +137,7 @@ class FitTask:
     active: np.ndarray
 
     def fit(self) -> Weights:
-        """Prototype mix first, then with its candidates the final mix, then the probability."""
+        """Prototype mix first, then with its candidates the final mix, the probability and the reranker."""
         start = Weights.unfitted(self.encoder)
         if not self.gold.nnz:
             return start
@@ -117,7 +147,9 @@ class FitTask:
         found = self._candidates(prototype)
         right, features = self._right(found), found.mix_features(self.parts.frequency)
         final = fit_mix(features, right, found.of_doc, start.final)
-        return Weights(prototype, final, fit_probability(final(features), right))
+        weights = Weights(prototype, final, fit_probability(final(features), right))
+        context = weights.context(found, self.parts.frequency)
+        return replace(weights, rerank=fit_logistic(context, right, UNFITTED))
 
     def _right(self, found: Candidates) -> np.ndarray:
         """(n_candidates,) bool: gold."""

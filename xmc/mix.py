@@ -10,6 +10,7 @@ import numpy as np
 from xmc.errors import ArtifactError
 
 STRENGTH = 1e-3  # of the pull towards the prior, in units of the loss per gold label
+FEW = 1000  # right pairs at which the pull of a logistic regression is twice what it is with many
 LARGEST = 1e12  # a saved weight beyond it was not fitted here, and could overflow a score
 
 
@@ -104,6 +105,31 @@ def _decoupled(
     missed = np.where(gold, np.exp(-np.logaddexp(0, margin)), 0.0)  # 1 - the share of a gold label
     slope = grown / total[group] * np.add.reduceat(missed, starts)[group] - missed
     return np.logaddexp(0, -margin[gold]).sum() / gold.sum(), slope / gold.sum()
+
+
+def fit_logistic(features: np.ndarray, right: np.ndarray, prior: Mix) -> Mix:
+    """Weights of log odds by logistic regression, drawn towards ``prior``, the more the fewer are right.
+
+    ``features`` (n_pairs, n_features), ``right`` (n_pairs,) bool. Without right or wrong pairs: the prior.
+    """
+    from scipy.optimize import minimize
+
+    if not len(right) or right.all() or not right.any():
+        return prior
+    n_right = int(right.sum())
+    spread = features.std(axis=0)
+    spread[spread < 1e-9] = 1.0
+    scaled, start = features / spread, prior.weights * spread
+    strength = STRENGTH * (1 + FEW / n_right)
+
+    def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        margin, pull = scaled @ weights, weights - start
+        loss = np.logaddexp(0, margin).sum() - margin[right].sum()
+        slope = scaled.T @ (np.exp(-np.logaddexp(0, -margin)) - right)
+        return loss / n_right + strength * pull @ pull, slope / n_right + 2 * strength * pull
+
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return Mix(prior.names, found.x / spread)
 
 
 def fit_probability(scores: np.ndarray, gold: np.ndarray) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, are_weights
 from xmc.prototypes import NAMES as PROTOTYPE_NAMES
+from xmc.rerank import NAMES as RERANK_NAMES
 from xmc.shortlist import NAMES as FINAL_NAMES
 from xmc.shortlist import Shortlister
 
@@ -128,6 +129,7 @@ def _plain(weights: Weights) -> dict[str, Any]:
         "prototype": weights.prototype.to_json(),
         "final": weights.final.to_json(),
         "probability": list(weights.probability),
+        "rerank": weights.rerank.to_json(),
     }
 
 
@@ -140,4 +142,5 @@ def _weights(saved: Any, where: object) -> Weights:
         Mix.from_json(PROTOTYPE_NAMES, saved.get("prototype"), where),
         Mix.from_json(FINAL_NAMES, saved.get("final"), where),
         (curve[0], curve[1]),
+        Mix.from_json(RERANK_NAMES, saved.get("rerank"), where),
     )

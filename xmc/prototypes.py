@@ -1,9 +1,10 @@
-"""Prototypes without training: a label's text vector and centroid, mixed by fitted weights into one vector.
+"""Folded prototypes: a label's text vector and centroid, mixed by fitted weights into one vector.
 
-The score of a document and a label is linear in up to four similarities (dense and lexical, to the label's
-text and to the centroid of its documents). The weight of each depends on the label alone: on whether
-documents have it and on how many. So all folds into one vector and an offset for each label, and one index
-answers, while prototypes made of different parts keep scales of their own.
+The score of a document and a label is linear in up to five similarities: dense and lexical, to the label's
+text and to the centroid of its documents, and to its trained prototype if there is one. The weight of each
+depends on the label alone: on whether documents have it and on how many. So all folds into one vector and an
+offset for each label, and one index answers, while prototypes made of different parts keep scales of their
+own.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import scipy.sparse as sp
 from xmc.encoders.lexical import unit
 from xmc.mix import Mix
 
-SIMILARITIES = ("dense_text", "dense_centroid", "lexical_text", "lexical_centroid")
+SIMILARITIES = ("dense_text", "dense_centroid", "lexical_text", "lexical_centroid", "trained")
 KINDS = ("", "*seen", "*frequency")
 NAMES = (*(f"{name}{kind}" for name in SIMILARITIES for kind in KINDS), "seen", "frequency")
 BLOCK = 1 << 24  # numbers of document vectors read at a time
 # Rounded by hand from fits on training records of the sample in benchmarks/data, between variants compared on
 # its dev. A model without enough tagged documents scores with these, and every fit starts from them.
 DEFAULT = Mix.of(NAMES, dense_text=12, dense_centroid=4, lexical_text=3, lexical_centroid=3)
+DEFAULT_TRAINED = Mix.of(NAMES, dense_text=4, lexical_text=2, lexical_centroid=2, trained=0.7)
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,15 @@ class LabelParts:
     """What is known of each of n labels.
 
     ``texts``, ``centroids``: (n, dim) tower vectors side by side (unit in each tower, or zero where the part
-    is missing); ``dense_dim``: where the lexical tower begins; ``frequency``: (n,) documents of each label.
+    is missing); ``dense_dim``: where the lexical tower begins; ``frequency``: (n,) documents of each label;
+    ``trained``: (n, trained_dim + 1) prototypes and biases in the trained tower; zero rows: none.
     """
 
     texts: np.ndarray
     centroids: np.ndarray
     dense_dim: int
     frequency: np.ndarray
+    trained: np.ndarray | None = None
 
     @property
     def slices(self) -> tuple[tuple[np.ndarray, slice], ...]:
@@ -56,19 +60,26 @@ class LabelParts:
         for i, (vectors, columns) in enumerate(self.slices):
             similarity = _pairwise(towers[:, columns], vectors[:, columns], of_doc, rows)
             out[:, 3 * i : 3 * i + 3] = similarity[:, None] * kinds
+        if self.trained is not None:
+            known = towers[:, self.texts.shape[1] :]
+            score = _pairwise(known, self.trained[:, :-1], of_doc, rows) + self.trained[rows, -1]
+            out[:, -5:-2] = score[:, None] * kinds
         out[:, -2:] = kinds[:, 1:]
         return out
 
     def fold(self, mix: Mix, scale: np.ndarray) -> np.ndarray:
         """(n, dim + 1) float32 prototypes for documents ``[towers * scale, 1]``; zero rows: not scoreable."""
         kinds = label_kinds(self.frequency)
-        out = np.zeros((len(kinds), self.texts.shape[1] + 1), np.float32)
+        out = np.zeros((len(kinds), len(scale) + 1), np.float32)
         for i, (vectors, columns) in enumerate(self.slices):
             weight = (kinds @ mix.weights[3 * i : 3 * i + 3]).astype(np.float32)
             out[:, columns] += weight[:, None] * vectors[:, columns]
+        if self.trained is not None:
+            weight = (kinds @ mix.weights[-5:-2]).astype(np.float32)
+            out[:, self.texts.shape[1] :] = weight[:, None] * self.trained
         out[:, :-1] /= np.where(scale > 0, scale, 1)
         scoreable = out.any(axis=1)
-        out[scoreable, -1] = (kinds[scoreable, 1:] @ mix.weights[-2:]).astype(np.float32)
+        out[scoreable, -1] += (kinds[scoreable, 1:] @ mix.weights[-2:]).astype(np.float32)
         return out
 
 

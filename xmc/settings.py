@@ -19,6 +19,7 @@ NONE = {"none": None, "null": None}
 # Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
 KINDS = ("auto", "exact", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local",)
+LOSSES = ("auto", "bce", "decoupled_softmax")  # of xmc.train.losses
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 
 
@@ -166,6 +167,33 @@ class BuildSettings:
 
 
 @dataclass(frozen=True)
+class TrainSettings:
+    """How the trained tower and the prototypes are fitted. ``epochs`` None: by the number of documents."""
+
+    epochs: int | None = _named(None, {"auto": None})
+    loss: str = "auto"
+    dim: int = 384
+    max_features: int = 150_000
+    rate: float = 1.0
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        if self.epochs is not None:
+            require_whole("train.epochs", self.epochs, 1)
+        require_one_of("train.loss", self.loss, LOSSES)
+        require_whole("train.dim", self.dim, 8)
+        require_whole("train.max_features", self.max_features, 1)
+        require(0 < self.rate < math.inf, "train.rate", self.rate, "a number above 0")
+
+
+@dataclass(frozen=True)
+class TrainingSettings(BuildSettings):
+    """What ``xmc train`` reads."""
+
+    train: TrainSettings = field(default_factory=TrainSettings)
+
+
+@dataclass(frozen=True)
 class TagSettings:
     """What ``xmc tag`` reads. ``threshold`` None: the best ``top_k`` are written whatever they score."""
 
@@ -203,6 +231,7 @@ class EvaluateSettings:
 COMMANDS: dict[str, type] = {
     "inspect": InspectSettings,
     "index": BuildSettings,
+    "train": TrainingSettings,
     "tag": TagSettings,
     "eval": EvaluateSettings,
 }

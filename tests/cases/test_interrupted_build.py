@@ -22,14 +22,14 @@ SHARDS = [25, 10, 10, 10, 10, 5]  # texts: of all labels at once, and of the doc
 # encodes, and ends before the shard that is named: it dies, or an error comes up.
 BUILDS = """
 import json, os, signal, sys
-from xmc import build
+from xmc import builder, source
 from xmc.cli import main
 from xmc.config import settings_of
 from xmc.encoders import bert, pretrained
 from xmc.encoders.dense import DenseTower
 from xmc.errors import ResourceError
 
-build.SHARD = 10
+builder.SHARD = source.SHARD = 10
 pretrained.load_model(pretrained.packaged()), settings_of("index")  # imports what each fork would import
 encode = DenseTower.encode
 

@@ -1,4 +1,4 @@
-"""Vectors of any number of texts on disk, written batch by batch in bounded memory.
+"""Vectors and sparse features of any number of texts on disk, written batch by batch in bounded memory.
 
 A directory holds ``vectors.npy`` (n_texts, dim), ``windows.npy`` (n_windows, dim) float16 and ``indptr.npy``
 (n_texts + 1,) int64: the fields of ``WindowVectors``, read back with memory maps.
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
+import scipy.sparse as sp
 
 from xmc.artifacts import load_array
 from xmc.encoders.windows import WindowVectors
@@ -83,6 +84,36 @@ class VectorWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self.close()
+
+
+class FeatureWriter:
+    """Appends sparse rows to three npy files of a directory, to be read with :func:`read_features`."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._data = NpyAppender(directory / "data.npy", "float32")
+        self._indices = NpyAppender(directory / "indices.npy", "int32")
+        self._indptr = NpyAppender(directory / "indptr.npy", "int64")
+        self._indptr.append(np.zeros(1, np.int64))
+        self._n = 0
+
+    def append(self, rows: sp.csr_matrix) -> None:
+        """Adds (n, n_features) rows behind the ones that are there."""
+        self._data.append(rows.data)
+        self._indices.append(rows.indices)
+        self._indptr.append(rows.indptr[1:].astype(np.int64) + self._n)
+        self._n += rows.nnz
+
+    def close(self) -> None:
+        """Complete the files."""
+        for file in (self._data, self._indices, self._indptr):
+            file.close()
+
+
+def read_features(directory: Path, n_features: int) -> sp.csr_matrix:
+    """(n, n_features) rows as read-only memory maps."""
+    parts = [load_array(directory / f"{name}.npy") for name in ("data", "indices", "indptr")]
+    return sp.csr_matrix(tuple(parts), (len(parts[2]) - 1, n_features), copy=False)
 
 
 def read_vectors(directory: Path) -> WindowVectors:

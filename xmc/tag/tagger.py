@@ -89,7 +89,7 @@ class Tagger:
         usable = encoded if len(rows) == len(batch) else encoded.take(rows)
         found = self.shortlister.candidates(usable, options.allowed, max(N_PROTOTYPES, options.top_k))
         ranked = self._ranked(found, rows, batch, encoded.ok).select(options.top_k)
-        ranked.scores = probability(ranked.scores, *self.weights.probability)
+        ranked.scores = probability(ranked.scores)
         chosen = ranked.select(options.top_k, options.threshold)
         if options.evidence:
             chosen.evidence = self._evidence(chosen, found, rows, batch)
@@ -101,7 +101,7 @@ class Tagger:
         """All candidates with their scores; ``rows``: the documents that have a vector."""
         counts = np.zeros(len(batch) + 1, np.int64)
         counts[rows + 1] = np.diff(found.indptr)
-        scores = self.weights.final(found.mix_features(self.frequency))
+        scores = self.weights.score(found, self.frequency)
         reasons = _reasons(batch, ok, counts[1:])
         return Suggestions(batch.ids, np.cumsum(counts), found.rows, scores, reasons).ranked()
 
@@ -154,8 +154,6 @@ def _reasons(batch: DocumentBatch, ok: np.ndarray, counts: np.ndarray) -> list[s
     ]
 
 
-def probability(scores: np.ndarray, slope: float, offset: float) -> np.ndarray:
-    """(n,) float32 logistic curve of the scores."""
-    return (1 / (1 + np.exp(-np.clip(slope * scores.astype(np.float64) + offset, -500, 500)))).astype(
-        np.float32
-    )
+def probability(log_odds: np.ndarray) -> np.ndarray:
+    """(n,) float32 of (n,) log odds."""
+    return (1 / (1 + np.exp(-np.clip(log_odds.astype(np.float64), -500, 500)))).astype(np.float32)

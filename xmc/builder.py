@@ -1,0 +1,291 @@
+"""Builder: encodes a source, trains where that is asked for, fits, and puts the model together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+import torch
+
+from xmc.commands.notices import notify
+from xmc.data.records import DocumentBatch
+from xmc.encoders.cache import VectorCache
+from xmc.encoders.dense import DenseTower
+from xmc.encoders.dual import DualEncoder, Encoded
+from xmc.encoders.given import GivenTower
+from xmc.encoders.lexical import LexicalSettings, LexicalTower
+from xmc.encoders.windows import WindowVectors
+from xmc.encoders.writer import FeatureWriter, NpyAppender, VectorWriter, read_features, read_vectors
+from xmc.errors import InputError, some
+from xmc.fit import FitTask, Weights, fit_share, fit_trained_share, held_out, without_held_out
+from xmc.index.base import LabelIndex
+from xmc.index.kinds import make_index
+from xmc.index.matcher import LabelMatcher
+from xmc.label_text import label_names, label_texts
+from xmc.memory import DocumentMemory
+from xmc.model import Model
+from xmc.progress import progress
+from xmc.prototypes import LabelParts, centroids
+from xmc.settings import BuildSettings, TrainingSettings
+from xmc.source import SHARD, Source
+from xmc.train.run import Split, Trained, TrainingSource, train
+
+SMALL = 0.05  # share of held-out documents from which they are too many to be left untrained
+N_QUERIES = 256  # documents on which the recall of an approximate index is measured
+
+
+class Builder:
+    """Encodes, fits and puts together the model of a source."""
+
+    def __init__(self, source: Source, settings: BuildSettings, work: Path) -> None:
+        self.source, self.settings, self.work = source, settings, work
+        self.texts = label_texts(source.labels) if source.has_text else []
+        dense = None
+        run = settings.run
+        if run.threads:
+            torch.set_num_threads(run.threads)
+        if settings.encoder.dense != "none" and source.has_text:
+            dense = DenseTower.load(
+                settings.encoder.dense, settings.encoder.max_length, run.device, run.dtype
+            )
+        self.encoder = DualEncoder(dense, self._lexical())
+        self.training = settings.train if isinstance(settings, TrainingSettings) else None
+        self.cache = None if dense is None else VectorCache(dense, work / "vectors")
+        self.held = held_out(len(source.ids), settings.run.seed)
+
+    def model(self) -> Model:
+        """The whole model, in memory or memory-mapped from the work directory."""
+        labels, gold = self._labels(), self.source.gold
+        matcher = self._matcher()
+        towers, sample = self._documents()
+        named = np.zeros(gold.shape[1], bool) if matcher is None else np.diff(matcher.starts) > 0
+        rest = without_held_out(gold, self.held, named, self.settings.run.seed)
+        trained = self._train(labels, towers, rest) if self.training and gold.nnz else None
+        if trained is not None:
+            towers = self._with_trained(trained, towers)
+            sample = None if sample is None else self.encoder.with_trained(sample, trained.tower)
+        weights = self._fit(self._parts(labels, towers, rest, trained), matcher, towers, sample, rest)
+        if trained is not None and self.held.mean() > SMALL:
+            trained = self._train_on_all(labels, towers, trained.n_epochs)
+            towers = self._with_trained(trained, towers)
+        parts = self._parts(labels, towers, gold, trained)
+        index = self._index(parts.fold(weights.prototype, self.encoder.scale), towers)
+        memory = None
+        if self.source.ids:
+            windows = read_vectors(self.work / "windows") if self.cache else None
+            memory = self._memory(towers, np.ones(len(self.source.ids), bool), windows)
+        return Model(self.source.labels, self.encoder, index, matcher, memory, weights)
+
+    def _matcher(self) -> LabelMatcher | None:
+        """The labels' names as sparse features; None for documents that are rows of features."""
+        if not isinstance(words := self.encoder.lexical, LexicalTower):
+            return None
+        names, starts = label_names(self.source.labels, self.texts)
+        features = [words.features(part) for part in _pieces(names)] or [words.features([])]
+        return LabelMatcher(sp.vstack(features, format="csr"), starts)
+
+    def _parts(
+        self, labels: Encoded, towers: np.ndarray, gold: sp.csr_matrix, trained: Trained | None
+    ) -> LabelParts:
+        """What is known of each label if documents carry ``gold`` (n_docs, n_labels)."""
+        frequency = np.bincount(gold.indices, minlength=gold.shape[1])
+        middle = centroids(gold, towers[:, : self.encoder.untrained_dim], self.encoder.dense_dim)
+        prototypes = None if trained is None else trained.without(frequency == 0)
+        return LabelParts(labels.towers, middle, self.encoder.dense_dim, frequency, prototypes)
+
+    def summary(self, model: Model) -> list[str]:
+        """What the user should know of the model."""
+        n_labels, n_seen = len(model.labels), int((model.frequency > 0).sum())
+        lines = [
+            f"{_counted(n_labels, 'label')}, {int(model.scoreable.sum()):,} of them scoreable, "
+            f"{n_seen:,} with documents; {_counted(len(self.source.ids), 'document')}"
+        ]
+        missing = np.flatnonzero(~model.index.has(np.arange(n_labels)) & ~model.labels.retired)
+        if len(missing):
+            named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
+            lines.append(
+                f"{_counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
+            )
+        if model.index.notice:
+            lines.append(model.index.notice)
+        return lines
+
+    def _lexical(self) -> LexicalTower | GivenTower:
+        settings = LexicalSettings(seed=self.settings.run.seed)
+        if self.source.has_text:
+            texts = (batch.texts or [] for batch in self.source.batches())
+            return LexicalTower.fit(texts, _pieces(self.texts), settings)
+        corpus = self.source.corpus
+        n_features = 0 if corpus is None else corpus.n_features or 0
+        rows = (b.features for b in self.source.batches() if b.features is not None)
+        return GivenTower.fit(rows, n_features, settings)
+
+    def _encode(self, batch: DocumentBatch) -> Encoded:
+        dense = None
+        if self.cache is not None and batch.texts is not None:
+            dense = self.cache.encode(batch.texts, batch.ids)
+        return self.encoder.encode(batch, dense)
+
+    def _labels(self) -> Encoded:
+        """All labels' texts; without texts, empty rows."""
+        n_labels, words = len(self.source.labels), self.encoder.lexical
+        if not self.source.has_text:
+            none = sp.csr_matrix((n_labels, words.n_features), dtype=np.float32)
+            return Encoded(None, none, np.zeros((n_labels, words.dim), np.float32), none)
+        parts = []
+        ids = self.source.labels.ids
+        with self._bar("encoding labels", "labels", n_labels) as done:
+            for start in range(0, n_labels, 10 * SHARD):
+                texts = self.texts[start : start + 10 * SHARD]
+                names = ids.slice(start, len(texts)).to_pylist()
+                parts.append(self._encode(DocumentBatch(names, texts, None, None, names)))
+                done(len(texts))
+        return Encoded.concat(parts)
+
+    def _documents(self) -> tuple[np.ndarray, Encoded | None]:
+        """(n_docs, dim) tower vectors, memory-mapped, and the held-out documents encoded."""
+        path = self.work / "towers.npy"
+        out, sample, start = NpyAppender(path, "float32", (self.encoder.dim,)), [], 0
+        windows = VectorWriter(self.work / "windows", self.encoder.dense_dim) if self.cache else None
+        features = FeatureWriter(self.work / "features") if self.training else None
+        with self._bar("encoding documents", "documents", len(self.source.ids)) as done:
+            for batch in self.source.batches():
+                encoded = self._encode(batch)
+                out.append(encoded.towers)
+                if windows is not None and encoded.dense is not None:
+                    windows.append(encoded.dense)
+                if features is not None:
+                    features.append(encoded.features)
+                sample.append(encoded.take(np.flatnonzero(self.held[start : start + len(batch)])))
+                start += len(batch)
+                done(len(batch))
+        out.close()
+        if windows is not None:
+            windows.close()
+        if features is not None:
+            features.close()
+        if start != len(self.source.ids):
+            raise InputError("the documents changed while they were read; run the command again")
+        towers = np.load(path, mmap_mode="r", allow_pickle=False)
+        return towers, Encoded.concat(sample) if sample else None
+
+    def _train(self, labels: Encoded, towers: np.ndarray, rest: sp.csr_matrix) -> Trained:
+        """Train on what the fit may know (``rest``), and judge by the held-out documents."""
+        split = Split(np.flatnonzero(~self.held), np.flatnonzero(self.held), _without_documents(rest), None)
+        return self._trained(labels, towers, split, "training")
+
+    def _train_on_all(self, labels: Encoded, towers: np.ndarray, n_epochs: int) -> Trained:
+        """Train again, on the held-out documents too, where they are many among few."""
+        n_docs, n_labels = self.source.gold.shape
+        split = Split(np.arange(n_docs), np.zeros(0, np.int64), np.zeros(n_labels, bool), n_epochs)
+        return self._trained(labels, towers, split, "final")
+
+    def _trained(self, labels: Encoded, towers: np.ndarray, split: Split, name: str) -> Trained:
+        trained = train(
+            self._training_source(labels, towers),
+            self.source.gold,
+            split,
+            self.work / name,
+            lambda line: notify([line]),
+            lambda what, total: self._bar(what, "steps", total),
+        )
+        self.encoder.trained = trained.tower
+        return trained
+
+    def _training_source(self, texts: Encoded, towers: np.ndarray) -> TrainingSource:
+        assert self.training is not None
+        return TrainingSource(
+            self.work / "features",
+            towers,
+            self.encoder.dense_dim,
+            texts,
+            self.encoder.lexical,
+            ~self.source.labels.retired,
+            self.training,
+            self.settings.run.seed,
+        )
+
+    def _with_trained(self, trained: Trained, towers: np.ndarray) -> np.ndarray:
+        """(n_docs, dim) the untrained towers' columns and the trained tower's, memory-mapped."""
+        path, base = (
+            self.work / f"towers{len(list(self.work.glob('towers*.npy')))}.npy",
+            self.encoder.untrained_dim,
+        )
+        out = NpyAppender(path, "float32", (base + trained.tower.dim,))
+        features = read_features(self.work / "features", self.encoder.lexical.n_features)
+        for start in range(0, len(towers), SHARD):
+            block = np.asarray(towers[start : start + SHARD, :base])
+            vectors = trained.tower.encode(
+                features[start : start + SHARD], block[:, : self.encoder.dense_dim]
+            )
+            out.append(np.hstack([block, vectors]))
+        out.close()
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+    def _fit(
+        self,
+        parts: LabelParts,
+        matcher: LabelMatcher | None,
+        towers: np.ndarray,
+        sample: Encoded | None,
+        rest: sp.csr_matrix,
+    ) -> Weights:
+        gold, held, encoder = self.source.gold, self.held, self.encoder
+        if sample is None or not held.any():
+            return Weights.unfitted(encoder)
+        encoder.share = fit_share(encoder, towers, gold, held)
+        encoder.trained_share = fit_trained_share(encoder, towers, gold, held)
+        usable = np.flatnonzero(sample.ok)
+        memory = replace(self._memory(towers, ~held), labels=rest)
+        active = ~self.source.labels.retired
+        task = FitTask(
+            encoder, sample.take(usable), gold[held][usable], parts, matcher, memory, ~held, active
+        )
+        return task.fit()
+
+    def _index(self, vectors: np.ndarray, towers: np.ndarray) -> LabelIndex:
+        """The index over the labels' (n_labels, dim + 1) vectors, those that are not zero."""
+        chosen, rows = self.settings.index, np.flatnonzero(vectors.any(axis=1))
+        index = make_index(
+            chosen.kind, vectors.shape[1], "ip", len(rows), strict=self.settings.strict, recall=chosen.recall
+        )
+        index.add(rows, vectors[rows])
+        queries = towers[:: max(1, len(towers) // N_QUERIES)][:N_QUERIES] * self.encoder.scale
+        queries = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
+        index.compact(queries if len(queries) else None)
+        return index
+
+    def _memory(
+        self, towers: np.ndarray, among: np.ndarray, windows: WindowVectors | None = None
+    ) -> DocumentMemory:
+        """The memory of the documents ``among`` that have a vector."""
+        index = make_index("exact", self.encoder.dim, "cosine")
+        for start in range(0, len(towers), SHARD):
+            vectors = np.asarray(towers[start : start + SHARD]) * self.encoder.scale
+            rows = np.flatnonzero(vectors.any(axis=1) & among[start : start + SHARD])
+            index.add(rows + start, vectors[rows])
+        index.compact()
+        ids = pa.array(self.source.ids, pa.large_string())
+        return DocumentMemory(index, self.source.gold, ids, windows)
+
+    def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
+        return progress(self.settings.run.progress, what, unit, lambda: total)
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _without_documents(gold: sp.csr_matrix) -> np.ndarray:
+    """(n_labels,) bool: no document has the label."""
+    return np.bincount(gold.indices, minlength=gold.shape[1]) == 0
+
+
+def _pieces(texts: list[str]) -> Iterator[list[str]]:
+    """Texts in lists of bounded length."""
+    return (texts[start : start + 50_000] for start in range(0, len(texts), 50_000))

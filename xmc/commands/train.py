@@ -1,0 +1,30 @@
+"""``xmc train``: labels and tagged documents into a trained model."""
+
+from __future__ import annotations
+
+import argparse
+
+from xmc.commands.arguments import CommandParser
+from xmc.errors import SettingError
+from xmc.settings import TrainingSettings
+
+USAGE = "--labels F --docs F... [--filter F] -o MODEL"
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Declare the files that the command reads and writes."""
+    parser.file(
+        "--labels", metavar="F", help="the label set; may be left out where the format of --docs defines it"
+    )
+    parser.files("--docs", help="tagged documents to learn from")
+    parser.file("--filter", metavar="F", help="(document, label) pairs that are left out, as rows from 0")
+    parser.file("-o", "--out", required=True, metavar="MODEL", help="the model, a new directory")
+
+
+def run(args: argparse.Namespace, settings: TrainingSettings) -> None:
+    """Train the model."""
+    if not args.docs:
+        raise SettingError("--docs F is missing; without tagged documents use `xmc index`")
+    from xmc.build import build_model
+
+    build_model(args.labels, args.docs, args.filter, args.out, settings)

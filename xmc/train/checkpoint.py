@@ -1,0 +1,62 @@
+"""Checkpoints: the state of a training run on disk, replaced in one step, so that a kill costs little."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from xmc.artifacts import (
+    ArtifactWriter,
+    is_artifact,
+    load_json,
+    load_tensors,
+    open_artifact,
+    save_json,
+    save_tensors,
+)
+from xmc.errors import ArtifactError
+
+KIND = "checkpoint"
+
+
+class Checkpoints:
+    """The newest checkpoint in a directory; ``identity`` names the data and settings it belongs to.
+
+    Those of another identity are dropped when they are met.
+    """
+
+    def __init__(self, directory: Path, identity: str) -> None:
+        self.directory, self.identity = directory, identity
+
+    def save(self, step: int, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Keep the state after ``step`` steps, and drop the one before once it is safe."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"{step:09}"
+        if is_artifact(path):
+            return
+        with ArtifactWriter(path, KIND, built_by="xmc train") as writer:
+            save_json(writer.path / "numbers.json", {"identity": self.identity, **numbers})
+            save_tensors(writer.path / "state.safetensors", dict(tensors))
+        for old in self._paths():
+            if old != path:
+                shutil.rmtree(old)
+
+    def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """The newest whole checkpoint of this identity, None where there is none."""
+        for path in reversed(self._paths()):
+            with suppress(ArtifactError):
+                artifact = open_artifact(path, KIND, verify=True)
+                numbers = load_json(artifact.file("numbers.json"))
+                if numbers.pop("identity", None) == self.identity:
+                    return numbers, load_tensors(artifact.file("state.safetensors"))
+            shutil.rmtree(path, ignore_errors=True)
+        return None
+
+    def _paths(self) -> list[Path]:
+        found = self.directory.glob("[0-9]*") if self.directory.is_dir() else ()
+        return sorted(path for path in found if path.name.isdigit())

@@ -1,0 +1,53 @@
+"""TrainingData: what a training run reads, documents' features from disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Documents, labels, and which documents train and judge.
+
+    ``features`` (n_docs, n_kept) selected unit rows; ``towers`` (n_docs, any) whose first ``dense_dim``
+    columns are the dense vectors (may be a memory map); ``gold`` (n_docs, n_labels) ones, of training
+    documents only the labels that training may know; ``label_features`` (n_labels, n_kept) and
+    ``label_dense`` (n_labels, dense_dim) of the labels' texts; ``active`` (n_labels,) bool: not retired.
+    ``docs`` rows to train on, ``dev`` rows to judge by, and their whole gold labels ``dev_gold``.
+    """
+
+    features: sp.csr_matrix
+    towers: np.ndarray
+    dense_dim: int
+    gold: sp.csr_matrix
+    label_features: sp.csr_matrix
+    label_dense: np.ndarray
+    active: np.ndarray
+    docs: np.ndarray
+    dev: np.ndarray
+    dev_gold: sp.csr_matrix
+
+    def dense_of(self, rows: np.ndarray) -> Tensor:
+        """(n, dense_dim) float32 dense vectors of documents."""
+        return torch.from_numpy(np.array(self.towers[rows, : self.dense_dim], np.float32))
+
+    @property
+    def frequency(self) -> np.ndarray:
+        """(n_labels,) training documents of each label."""
+        return np.bincount(self.gold[self.docs].indices, minlength=self.gold.shape[1])
+
+
+def mean_ndcg(ranked: np.ndarray, gold: sp.csr_matrix) -> float:
+    """nDCG@k of (n, k) ranked label rows against (n, n_labels) gold, mean over documents with gold labels."""
+    n, k = ranked.shape
+    counts = np.diff(gold.indptr)
+    hits = np.asarray(gold[np.repeat(np.arange(n), k), ranked.ravel()]).reshape(n, k) > 0
+    discounts = 1 / np.log2(np.arange(k) + 2.0)
+    ideal = np.cumsum(discounts)[np.clip(counts, 1, k) - 1]
+    scores = (hits * discounts).sum(axis=1) / ideal
+    return float(scores[counts > 0].mean()) if counts.any() else 0.0

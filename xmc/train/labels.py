@@ -1,0 +1,178 @@
+"""LabelSide: the labels' parts while they are trained, their prototypes, and centroids kept current."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from xmc.encoders.trained import TrainedTower
+from xmc.index.kinds import make_index
+from xmc.network import LabelPrototypeNetwork
+from xmc.train.data import TrainingData, mean_ndcg
+
+N_HARD = 40  # wrong labels mined for each document
+N_DEV = 1000  # documents that an epoch is judged by
+BLOCK = 8192  # labels or documents at a time
+
+
+@dataclass
+class Side:
+    """The labels of one step; ``free`` (n_free, dim + 1): vectors and biases of those at ``free_at``."""
+
+    rows: Tensor
+    text: Tensor
+    frequency: Tensor
+    all_free: Tensor
+    free_at: Tensor
+    free: Tensor
+    prototypes: Tensor
+    bias: Tensor
+
+    def free_gradient(self) -> Tensor:
+        """(n_free, dim + 1)."""
+        return torch.zeros_like(self.free) if self.free.grad is None else self.free.grad
+
+
+class LabelSide:
+    """Text vectors, running centroids and free vectors of the labels ``rows``.
+
+    With the decoupled softmax labels without documents compete too, by their text; with binary cross-entropy
+    they would only ever be wrong, so they are left out, and get no trained prototype.
+    """
+
+    def __init__(
+        self, data: TrainingData, tower: TrainedTower, network: LabelPrototypeNetwork, loss: str
+    ) -> None:
+        self.data, self.tower, self.network = data, tower, network
+        frequency = data.frequency
+        self.has_text = np.diff(data.label_features.indptr) > 0
+        if data.dense_dim:
+            self.has_text |= data.label_dense.any(axis=1)
+        self.mines = loss == "decoupled_softmax"
+        chosen = (frequency > 0) | (self.has_text if self.mines else False)
+        self.rows = np.flatnonzero(chosen & data.active)
+        self.frequency = torch.from_numpy(frequency.astype(np.float32))
+        self.place = torch.full((len(frequency),), -1)
+        seen = np.flatnonzero((frequency > 0) & data.active)
+        self.place[torch.from_numpy(seen)] = torch.arange(len(seen))
+        self.free = torch.zeros(len(seen), tower.dim + 1)
+        if not self.mines:
+            self.free[:, -1] = torch.from_numpy(np.log((frequency[seen] + 0.5) / max(1, len(data.docs))))
+        self.sums = torch.zeros(len(seen), tower.dim)
+        self.latest = torch.zeros(data.gold.shape[0], tower.dim, dtype=torch.float16)
+        self.text = torch.zeros(0, 0)
+        n_hard = N_HARD if self.mines and len(self.rows) > N_HARD else 0
+        self.hard = np.zeros((data.gold.shape[0], n_hard), np.int64)
+        self._sum_all()
+        self._encode_texts()
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint needs besides the weights."""
+        return {"latest": self.latest, "text": self.text, "hard": torch.from_numpy(self.hard)}
+
+    def side(self, rows: np.ndarray) -> Side:
+        """Prototypes of label rows, with gradients to the network and the free vectors."""
+        at = torch.from_numpy(rows)
+        place = self.place[at]
+        used = place[place >= 0]
+        free = self.free[used].requires_grad_(True)
+        all_free = torch.zeros(len(rows), free.shape[1]).index_put((torch.nonzero(place >= 0)[:, 0],), free)
+        text, frequency = self.text[at], self.frequency[at]
+        prototypes = self.network(text, self._centroids(at), all_free[:, :-1], frequency)
+        return Side(at, text, frequency, all_free, used, free, prototypes, all_free[:, -1])
+
+    def without_own(self, side: Side, docs: Tensor, kept: Tensor, of_doc: Tensor, column: Tensor) -> Tensor:
+        """(n_pairs,) logits of gold pairs, whose label's centroid leaves the document itself out.
+
+        A label that this document alone has is scored by its text, as new labels are.
+        """
+        others = self.sums[self.place[side.rows[column]]] - self.latest[docs[of_doc]].float()
+        frequency = side.frequency[column] - 1
+        centroid = functional.normalize(others, dim=1) * (frequency > 0)[:, None]
+        free = side.all_free[column, :-1]
+        prototypes = self.network(side.text[column], centroid, free, frequency, side.frequency[column])
+        return (kept[of_doc] * prototypes).sum(dim=1) + side.bias[column]
+
+    def remember(self, docs: np.ndarray, vectors: Tensor) -> None:
+        """Put documents' fresh vectors in the place of their older ones in the centroids."""
+        at, coo = torch.from_numpy(docs), self.data.gold[docs].tocoo()
+        kept = vectors.half()
+        change = kept.float() - self.latest[at].float()
+        self.latest[at] = kept
+        place = self.place[torch.from_numpy(coo.col.astype(np.int64))]
+        known = place >= 0
+        self.sums.index_add_(0, place[known], change[torch.from_numpy(coo.row.astype(np.int64))[known]])
+
+    def start_epoch(self, epoch: int) -> None:
+        """Mine hard labels anew."""
+        if self.hard.shape[1]:
+            self._mine()
+
+    def hard_for(self, rows: np.ndarray) -> np.ndarray:
+        """(any,) hard label rows of documents."""
+        return self.hard[rows].ravel()
+
+    @torch.no_grad()
+    def prototypes(self, rows: np.ndarray) -> Tensor:
+        """(n, dim + 1) prototypes and biases of label rows."""
+        out = torch.zeros(len(rows), self.tower.dim + 1)
+        for start in range(0, len(rows), BLOCK):
+            side = self.side(rows[start : start + BLOCK])
+            out[start : start + BLOCK] = torch.cat([side.prototypes, side.bias[:, None]], dim=1)
+        return out
+
+    def quality(self) -> float:
+        """nDCG@5 of the dev documents, over the labels that are trained."""
+        data = self.data
+        usable = np.flatnonzero(np.diff(data.dev_gold.indptr) > 0)[:N_DEV]
+        if not len(usable) or not len(self.rows):
+            return 0.0
+        ranked = self._search(data.dev[usable], 5)
+        return mean_ndcg(ranked, data.dev_gold[usable])
+
+    def _search(self, docs: np.ndarray, k: int) -> np.ndarray:
+        """(n_docs, k) the best label rows of documents."""
+        index = make_index("exact", self.tower.dim + 1, "ip", len(self.rows))
+        index.add(self.rows, self.prototypes(self.rows).numpy())
+        index.compact()
+        out = np.zeros((len(docs), min(k, len(self.rows))), np.int64)
+        for start in range(0, len(docs), BLOCK):
+            vectors = self._encode(docs[start : start + BLOCK]).numpy()
+            queries = np.hstack([vectors, np.ones((len(vectors), 1), np.float32)])
+            out[start : start + BLOCK] = index.search(queries, k).rows
+        return out
+
+    def _mine(self) -> None:
+        """The wrong labels that score highest for each training document now (ANCE; NGAME)."""
+        self.hard[self.data.docs] = self._search(self.data.docs, N_HARD)
+
+    def _centroids(self, rows: Tensor) -> Tensor:
+        place = self.place[rows]
+        sums = self.sums[place.clamp(min=0)] * (place >= 0)[:, None]
+        return functional.normalize(sums, dim=1)
+
+    @torch.no_grad()
+    def _encode(self, docs: np.ndarray) -> Tensor:
+        return self.tower.head(self.data.dense_of(docs), self.tower.bags(self.data.features[docs]))
+
+    @torch.no_grad()
+    def _sum_all(self) -> None:
+        for start in range(0, len(self.data.docs), BLOCK):
+            docs = np.sort(self.data.docs[start : start + BLOCK])
+            self.remember(docs, self._encode(docs))
+
+    @torch.no_grad()
+    def _encode_texts(self) -> None:
+        """The vectors of the label texts, which the documents' tower gives."""
+        n_labels = self.data.label_features.shape[0]
+        if len(self.text) != n_labels:
+            self.text = torch.zeros(n_labels, self.tower.dim)
+        for start in range(0, len(self.rows), BLOCK):
+            rows = self.rows[start : start + BLOCK]
+            dense = torch.from_numpy(np.array(self.data.label_dense[rows], np.float32))
+            vectors = self.tower.head(dense, self.tower.bags(self.data.label_features[rows]))
+            self.text[torch.from_numpy(rows)] = vectors

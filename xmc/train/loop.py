@@ -1,0 +1,236 @@
+"""Trainer: one run of gradient descent, in steps that a checkpoint can stand between."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xmc.encoders.trained import TrainedTower
+from xmc.errors import XmcError
+from xmc.network import LabelPrototypeNetwork
+from xmc.train.batches import LabelSampler, batch_size, epoch_order
+from xmc.train.checkpoint import Checkpoints
+from xmc.train.data import TrainingData
+from xmc.train.labels import LabelSide
+from xmc.train.losses import LOSSES
+from xmc.train.tables import BagTable, RowAdam
+
+WARM_UP = 50  # steps
+SAVE_EVERY = 60  # seconds
+PATIENCE = 4  # epochs without a better dev metric
+
+
+class TrainingError(XmcError):
+    """The loss is no number any more; the last good checkpoint was kept."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train. ``dropout``: share of a document's vector; rates are the highest of their schedules.
+
+    ``gates``: what the text and the centroid weigh in a prototype at first; ``stop_after``: epochs after
+    which to stop although the schedule goes on to ``epochs``.
+    """
+
+    epochs: int
+    loss: str
+    dropout: float = 0.3
+    bag_rate: float = 0.3
+    rate: float = 5e-3
+    gates: tuple[float, float] = (0.0, 0.0)
+    label_limit: int = 6144
+    seed: int = 0
+    stop_after: int | None = None
+
+
+RECIPES = {
+    "bce": Recipe(10, "bce"),
+    "decoupled_softmax": Recipe(
+        10, "decoupled_softmax", dropout=0.0, bag_rate=0.03, rate=1e-3, gates=(1.0, 0.5), label_limit=4096
+    ),
+}
+
+
+@dataclass
+class Progress:
+    """Where a run stands. ``best``: the highest dev metric, ``best_epoch`` where (0: before training)."""
+
+    step: int = 0
+    best: float = -1.0
+    best_epoch: int = 0
+    done: bool = False
+    losses: list[float] = field(default_factory=list)
+
+
+class Trainer:
+    """Trains a tower and the label side on ``data``, by ``recipe``; all state is in here."""
+
+    def __init__(self, data: TrainingData, tower: TrainedTower, recipe: Recipe) -> None:
+        self.data, self.tower, self.recipe = data, tower, recipe
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.seed)
+            self.network = LabelPrototypeNetwork(tower.dim, recipe.gates)
+        self.labels = LabelSide(data, tower, self.network, recipe.loss)
+        self.batch = batch_size(len(data.docs))
+        self.per_epoch = math.ceil(len(data.docs) / self.batch)
+        self.bag, self.free = BagTable(tower.bag), RowAdam(self.labels.free)
+        modules = [*tower.head.parameters(), *self.network.parameters()]
+        self.adam = torch.optim.Adam(modules, lr=recipe.rate, betas=(0.9, 0.99))
+        self.sampler = LabelSampler(self.labels.rows, data.gold.shape[1], recipe.label_limit, recipe.seed)
+        self.progress = Progress()
+        self.best: dict[str, Tensor] = {}
+        self._order: tuple[int, np.ndarray] | None = None
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the whole run, if it is not stopped early."""
+        return self.recipe.epochs * self.per_epoch
+
+    def run(
+        self, checkpoints: Checkpoints, report: Callable[[str], object], tick: Callable[[int], object]
+    ) -> None:
+        """Train to the end, from the newest checkpoint if there is one; then hold the best state.
+
+        ``report`` gets a line an epoch, ``tick`` the number of steps that were done.
+        """
+        self._resume(checkpoints)
+        saved = time.monotonic()
+        tick(self.progress.step)
+        if not self.best:
+            self._judge(0, report)
+        while self.progress.step < self.n_steps and not self.progress.done:
+            epoch, at = divmod(self.progress.step, self.per_epoch)
+            if at == 0:
+                self.labels.start_epoch(epoch)
+            loss = self._step(self._documents(epoch, at))
+            self.progress.step += 1
+            self.progress.losses.append(loss)
+            tick(1)
+            if self.progress.step % self.per_epoch == 0:
+                self._judge(epoch + 1, report)
+            if time.monotonic() - saved > SAVE_EVERY:
+                self._save(checkpoints)
+                saved = time.monotonic()
+        self._restore_best()
+
+    def _documents(self, epoch: int, at: int) -> np.ndarray:
+        """The documents of a step, ascending."""
+        if self._order is None or self._order[0] != epoch:
+            self._order = (epoch, epoch_order(self.data.docs, self.recipe.seed, epoch))
+        return np.sort(self._order[1][at * self.batch : (at + 1) * self.batch])
+
+    def _step(self, rows: np.ndarray) -> float:
+        step, data = self.progress.step, self.data
+        features, gold = data.features[rows], data.gold[rows]
+        bags = self.tower.bags(features).requires_grad_(True)
+        vectors = self.tower.head(data.dense_of(rows), bags)
+        sample = self.sampler.sample(gold, self.labels.hard_for(rows), step)
+        side = self.labels.side(sample.rows)
+        kept = self._dropped(vectors, step)
+        logits = torch.addmm(side.bias, kept, side.prototypes.T)
+        is_gold = torch.from_numpy(gold[:, sample.rows].toarray() > 0)
+        pairs = is_gold.nonzero(as_tuple=True)
+        logits = logits.index_put(pairs, self.labels.without_own(side, torch.from_numpy(rows), kept, *pairs))
+        loss = LOSSES[self.recipe.loss](logits, is_gold, torch.from_numpy(sample.weight))
+        self._require_number(float(loss.detach()))
+        self.adam.zero_grad()
+        loss.backward()
+        rate = self._schedule(step)
+        for group in self.adam.param_groups:
+            group["lr"] = self.recipe.rate * rate
+        self.adam.step()
+        if bags.grad is not None and features.nnz:
+            self.bag.step(features, bags.grad, self.recipe.bag_rate * rate)
+        self.free.step(side.free_at, side.free_gradient(), self.recipe.rate * rate)
+        self.labels.remember(rows, vectors.detach())
+        return float(loss.detach())
+
+    def _dropped(self, vectors: Tensor, step: int) -> Tensor:
+        """``vectors`` with numbers dropped at random, the same ones whenever this step is done."""
+        generator = torch.Generator().manual_seed(hash((self.recipe.seed, step)) & 0x7FFFFFFF)
+        keep = 1 - self.recipe.dropout
+        mask = torch.rand(vectors.shape, generator=generator) < keep
+        return vectors * mask / keep
+
+    def _schedule(self, step: int) -> float:
+        """Share of the highest rate: a short rise, then a straight fall to the end."""
+        return min(1.0, (step + 1) / WARM_UP) * (1 - step / self.n_steps)
+
+    def _require_number(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"step {self.progress.step + 1}: the loss is {loss}; the last good checkpoint is kept: "
+                "run the same command again with a lower train.rate, which starts anew"
+            )
+
+    def _judge(self, epoch: int, report: Callable[[str], object]) -> None:
+        """Measure on the dev documents; keep the state if it is the best so far."""
+        quality, progress = self.labels.quality(), self.progress
+        if quality > progress.best or not self.best or not len(self.data.dev):
+            progress.best, progress.best_epoch = quality, epoch
+            self.best = {name: value.clone() for name, value in self._weights().items()}
+        loss = float(np.mean(progress.losses)) if progress.losses else math.nan
+        progress.losses.clear()
+        judged = f", nDCG@5 of held-out documents {100 * quality:.1f}" if len(self.data.dev) else ""
+        if epoch:
+            report(f"epoch {epoch}: loss {loss:.3f}{judged}")
+        progress.done = epoch - progress.best_epoch >= PATIENCE or epoch == self.recipe.stop_after
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Every tensor that prediction needs, by name."""
+        parts = {"head": self.tower.head.state_dict(), "network": self.network.state_dict()}
+        named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
+        return named | {"bag": self.tower.bag, "free": self.labels.free, "sums": self.labels.sums}
+
+    def _restore_best(self) -> None:
+        for name, value in self._weights().items():
+            value.copy_(self.best[name])
+
+    def _state(self) -> dict[str, Tensor]:
+        """Every tensor that going on needs, by name."""
+        adam = self.adam.state_dict()["state"]
+        moments = {f"adam.{i}.{name}": value for i, state in adam.items() for name, value in state.items()}
+        rows = {f"rows.{name}": value for name, value in self.free.state().items()}
+        best = {f"best.{name}": value for name, value in self.best.items()}
+        own = self._weights() | {"squares": self.bag.squares} | self.labels.state()
+        return own | moments | rows | best
+
+    def _save(self, checkpoints: Checkpoints) -> None:
+        p = self.progress
+        numbers = {
+            "step": p.step,
+            "best": p.best,
+            "best_epoch": p.best_epoch,
+            "done": p.done,
+            "losses": p.losses,
+        }
+        checkpoints.save(p.step, numbers, {k: v.contiguous() for k, v in self._state().items()})
+
+    def _resume(self, checkpoints: Checkpoints) -> None:
+        found = checkpoints.load()
+        if found is None:
+            return
+        numbers, tensors = found
+        self.progress = Progress(**numbers)
+        self.best = {k.removeprefix("best."): v for k, v in tensors.items() if k.startswith("best.")}
+        self._load_adam(tensors)
+        for name, value in (self._weights() | {"squares": self.bag.squares} | self.labels.state()).items():
+            value.copy_(tensors[name])
+        for name, value in self.free.state().items():
+            value.copy_(tensors[f"rows.{name}"])
+
+    def _load_adam(self, tensors: dict[str, Tensor]) -> None:
+        state = self.adam.state_dict()
+        for name, value in tensors.items():
+            if name.startswith("adam."):
+                _, number, part = name.split(".")
+                state["state"].setdefault(int(number), {})[part] = value
+        self.adam.load_state_dict(state)

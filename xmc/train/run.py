@@ -1,0 +1,186 @@
+"""From encoded documents to a trained tower and trained prototypes: which features, which loss, how long."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from xmc.encoders.dual import Encoded
+from xmc.encoders.lexical import LexicalTower
+from xmc.encoders.trained import TrainedTower
+from xmc.encoders.writer import FeatureWriter, read_features
+from xmc.settings import TrainSettings
+from xmc.train.checkpoint import Checkpoints
+from xmc.train.data import TrainingData
+from xmc.train.loop import RECIPES, Recipe, Trainer
+
+EPOCHS = (3, 8)
+FEW_DOCUMENTS = 15_000  # where most passes are made; fewer with the fourth root of the number beyond
+ENOUGH = 8  # documents of a label, on average, from which each label can be learned alone
+MAX_NONZEROS = 10_000_000  # features of all documents up to which parts of words are trained too
+BLOCK = 4096
+BY_TEXT = "decoupled_softmax"  # the loss in which labels without documents compete, by their text
+
+Bar = Callable[[str, int], AbstractContextManager[Callable[[int], object]]]
+
+
+@dataclass(frozen=True)
+class TrainingSource:
+    """What training reads: ``store`` holds all features of the documents, ``texts`` the encoded labels."""
+
+    store: Path
+    towers: np.ndarray
+    dense_dim: int
+    texts: Encoded
+    lexical: object
+    active: np.ndarray
+    settings: TrainSettings
+    seed: int
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained tower and the (n_labels, dim + 1) prototypes and biases, zero rows where there is none.
+
+    ``by_text``: labels without documents have a prototype too, and hidden ones were hidden in training.
+    """
+
+    tower: TrainedTower
+    prototypes: np.ndarray
+    n_epochs: int
+    by_text: bool
+
+    def without(self, hidden: np.ndarray) -> np.ndarray:
+        """The prototypes as they would be if no document had the ``hidden`` (n_labels,) labels."""
+        return self.prototypes if self.by_text else self.prototypes * ~hidden[:, None]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which documents train (``docs``, rows) and which judge (``dev``).
+
+    ``hidden`` (n_labels,) bool: labels to be learned as if no document had them, where labels are learned by
+    text at all; ``n_epochs``: stop after so many, None: keep the epoch that ``dev`` likes best.
+    """
+
+    docs: np.ndarray
+    dev: np.ndarray
+    hidden: np.ndarray
+    n_epochs: int | None
+
+
+def train(
+    source: TrainingSource,
+    gold: sp.csr_matrix,
+    split: Split,
+    work: Path,
+    report: Callable[[str], object],
+    bar: Bar,
+) -> Trained:
+    """Train on documents with ``gold`` (n_docs, n_labels); features and checkpoints are kept in ``work``."""
+    recipe = recipe_for(gold[split.docs], source.settings, source.seed)
+    recipe = replace(recipe, stop_after=split.n_epochs)
+    data, tower = _prepared(source, gold, split, recipe, work)
+    trainer = Trainer(data, tower, recipe)
+    checkpoints = Checkpoints(work / "checkpoints", _identity(data, recipe, tower.columns))
+    with bar("training", trainer.n_steps) as tick:
+        trainer.run(checkpoints, report, tick)
+    labels = trainer.labels
+    out = np.zeros((gold.shape[1], tower.dim + 1), np.float32)
+    out[labels.rows] = labels.prototypes(labels.rows).numpy()
+    return Trained(tower, out, trainer.progress.best_epoch, recipe.loss == BY_TEXT)
+
+
+def _prepared(
+    source: TrainingSource, gold: sp.csr_matrix, split: Split, recipe: Recipe, work: Path
+) -> tuple[TrainingData, TrainedTower]:
+    """The data in the form that the loop reads, and the tower before training."""
+    everything = read_features(source.store, source.texts.features.shape[1])
+    columns = choose_columns(everything, split.docs, source)
+    tower = TrainedTower.untrained(
+        columns, everything.shape[1], source.dense_dim, source.settings.dim, source.seed
+    )
+    data = TrainingData(
+        _selected(everything, tower, work / "selected"),
+        source.towers,
+        source.dense_dim,
+        _only(gold, split.docs, ~source.active | (split.hidden & (recipe.loss == BY_TEXT))),
+        tower.select(source.texts.features),
+        source.texts.towers[:, : source.dense_dim],
+        source.active,
+        split.docs,
+        split.dev,
+        gold[split.dev],
+    )
+    return data, tower
+
+
+def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recipe:
+    """Loss and length for (n_docs, n_labels) training labels."""
+    n_seen = max(1, int((np.bincount(gold.indices, minlength=1) > 0).sum()))
+    chosen = settings.loss
+    if chosen == "auto":
+        chosen = "bce" if gold.nnz / n_seen >= ENOUGH else "decoupled_softmax"
+    epochs = settings.epochs
+    if epochs is None and chosen == BY_TEXT:
+        epochs = EPOCHS[0]  # more would learn the few documents by heart
+    elif epochs is None:
+        epochs = int(np.clip(round(EPOCHS[1] * (FEW_DOCUMENTS / max(1, gold.shape[0])) ** 0.25), *EPOCHS))
+    recipe = replace(RECIPES[chosen], epochs=epochs, seed=seed)
+    return replace(recipe, bag_rate=recipe.bag_rate * settings.rate, rate=recipe.rate * settings.rate)
+
+
+def choose_columns(features: sp.csr_matrix, docs: np.ndarray, source: TrainingSource) -> np.ndarray:
+    """The features that get an embedding: the most frequent, in two training documents at least.
+
+    Parts of words are left out where the documents have many features: there words are enough.
+    """
+    counts = np.zeros(features.shape[1], np.int64)
+    for start in range(0, len(docs), BLOCK):
+        counts += np.bincount(features[docs[start : start + BLOCK]].indices, minlength=len(counts))
+    if isinstance(source.lexical, LexicalTower):
+        n_words = len(source.lexical.keys)
+        n_grams = 1 << source.lexical.settings.ngram_bits
+        counts[n_words : len(counts) - n_grams] = 0  # unknown words share these
+        if counts.sum() > MAX_NONZEROS:
+            counts[-n_grams:] = 0
+    counts[counts < 2] = 0
+    n = min(source.settings.max_features, int((counts > 0).sum()))
+    return np.sort(np.argsort(-counts, kind="stable")[:n]).astype(np.int64)
+
+
+def _selected(features: sp.csr_matrix, tower: TrainedTower, directory: Path) -> sp.csr_matrix:
+    writer = FeatureWriter(directory)
+    for start in range(0, features.shape[0], BLOCK):
+        writer.append(tower.select(features[start : start + BLOCK]))
+    writer.close()
+    return read_features(directory, len(tower.columns))
+
+
+def _only(gold: sp.csr_matrix, docs: np.ndarray, hidden: np.ndarray) -> sp.csr_matrix:
+    """``gold`` without the labels of other documents, and without the hidden ones."""
+    keep = np.zeros(gold.shape[0], np.float32)
+    keep[docs] = 1
+    shown = (~hidden).astype(np.float32)[gold.indices]
+    data = gold.data * shown * np.repeat(keep, np.diff(gold.indptr))
+    kept = sp.csr_matrix((data, gold.indices, gold.indptr), gold.shape, copy=True)
+    kept.eliminate_zeros()
+    return kept
+
+
+def _identity(data: TrainingData, recipe: Recipe, columns: np.ndarray) -> str:
+    """Changes with anything that the trained weights depend on."""
+    digest = hashlib.sha256(json.dumps([repr(recipe), data.dense_dim]).encode())
+    arrays = [columns, data.gold.indptr, data.gold.indices, data.docs, data.dev, data.features.data]
+    for array in [*arrays, data.label_features.indices, data.active]:
+        digest.update(np.ascontiguousarray(array).data)
+    if data.dense_dim:
+        digest.update(np.ascontiguousarray(data.towers[:: max(1, len(data.towers) // 1000)]).data)
+    return digest.hexdigest()
