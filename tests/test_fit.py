@@ -34,7 +34,7 @@ def test_which_are_held_out_follows_from_the_seed():
 class TwoTowers:
     """What `fit_share` asks of an encoder."""
 
-    dense_dim, share, trained = 6, 0.5, None
+    dense_dim, untrained_dim, share, trained = 6, 12, 0.5, None
 
 
 @pytest.mark.parametrize(("informative", "wanted"), [(slice(0, 6), 0.8), (slice(6, 12), 0.2)])
@@ -51,7 +51,7 @@ def test_the_share_goes_to_the_tower_that_finds_documents_alike(informative, wan
 class ThreeTowers(TwoTowers):
     """What the fits of shares ask of an encoder with a trained tower."""
 
-    trained, untrained_dim, trained_share = object(), 12, 0.0
+    trained, trained_share = object(), 0.0
     lexical = SimpleNamespace(dim=6)
 
 
@@ -67,7 +67,7 @@ def test_the_shares_of_the_three_towers(informative):
     two = fit_share(TwoTowers(), towers[:, :12], labels, held)
     assert fit_share(ThreeTowers(), towers, labels, held) == two
     found = fit_trained_share(ThreeTowers(), towers, labels, held)
-    assert found == 0.8 if informative.start == 12 else found <= 0.35
+    assert found >= 0.5 if informative.start == 12 else found <= 0.35
 
 
 def test_with_too_few_documents_or_one_tower_the_share_stays():

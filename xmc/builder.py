@@ -36,6 +36,7 @@ from xmc.source import SHARD, Source
 from xmc.train.run import Split, Trained, TrainingSource, train
 
 SMALL = 0.05  # share of held-out documents from which they are too many to be left untrained
+EVEN = 0.5
 N_QUERIES = 256  # documents on which the recall of an approximate index is measured
 
 
@@ -194,7 +195,8 @@ class Builder:
             lambda line: notify([line]),
             lambda what, total: self._bar(what, "steps", total),
         )
-        self.encoder.trained = trained.tower
+        trained_share = self.encoder.trained_share or EVEN  # until it is fitted, if it can be
+        self.encoder.trained, self.encoder.trained_share = trained.tower, trained_share
         return trained
 
     def _training_source(self, texts: Encoded, towers: np.ndarray) -> TrainingSource:

@@ -150,7 +150,7 @@ def unknown(name: str, known: Sequence[str], command: str) -> str:
     near = difflib.get_close_matches(name, known, n=1) or [k for k in known if k.endswith("." + name)]
     readers = [c for c, s in COMMANDS.items() if name in leaves(s) or name in choosable(leaves(s))]
     if readers:
-        return f"xmc {command} does not read the setting {name!r} (xmc {', '.join(readers)} does)"
+        return f"xmc {command} does not read the setting {name!r} (read by: xmc {', '.join(readers)})"
     offer = f"did you mean {near[0]}? " if near else ""
     return f"unknown setting {name!r}: {offer}`xmc {command} --help` lists every setting"
 

@@ -93,8 +93,9 @@ def fit_share(encoder: DualEncoder, towers: np.ndarray, labels: sp.csr_matrix, h
         return encoder.share
     rows = np.flatnonzero(held)[:300]
     rest = np.flatnonzero(~held)[:20_000]
-    left, right, cut = np.asarray(towers[rows]), np.asarray(towers[rest]), encoder.dense_dim
-    dense, words = left[:, :cut] @ right[:, :cut].T, left[:, cut:] @ right[:, cut:].T
+    left, right = np.asarray(towers[rows]), np.asarray(towers[rest])
+    cut, end = encoder.dense_dim, encoder.untrained_dim
+    dense, words = left[:, :cut] @ right[:, :cut].T, left[:, cut:end] @ right[:, cut:end].T
     gold = (labels[rows] @ labels[rest].T).toarray() > 0
     quality = [_first_right(share * dense + (1 - share) * words, gold) for share in SHARES]
     return SHARES[int(np.argmax(quality))]

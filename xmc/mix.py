@@ -10,6 +10,7 @@ import numpy as np
 from xmc.errors import ArtifactError
 
 STRENGTH = 1e-3  # of the pull towards the prior, in units of the loss per gold label
+ENOUGH = 50  # right pairs from which a logistic regression of so many features is worth a try
 FEW = 1000  # right pairs at which the pull of a logistic regression is twice what it is with many
 LARGEST = 1e12  # a saved weight beyond it was not fitted here, and could overflow a score
 
@@ -110,13 +111,14 @@ def _decoupled(
 def fit_logistic(features: np.ndarray, right: np.ndarray, prior: Mix) -> Mix:
     """Weights of log odds by logistic regression, drawn towards ``prior``, the more the fewer are right.
 
-    ``features`` (n_pairs, n_features), ``right`` (n_pairs,) bool. Without right or wrong pairs: the prior.
+    ``features`` (n_pairs, n_features), ``right`` (n_pairs,) bool.
+    With too few right pairs, or no wrong one: the prior.
     """
     from scipy.optimize import minimize
 
-    if not len(right) or right.all() or not right.any():
-        return prior
     n_right = int(right.sum())
+    if n_right < ENOUGH or right.all():
+        return prior
     spread = features.std(axis=0)
     spread[spread < 1e-9] = 1.0
     scaled, start = features / spread, prior.weights * spread

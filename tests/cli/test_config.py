@@ -143,8 +143,8 @@ def test_a_wrong_value_is_named_with_what_was_wanted(command, setting, wanted):
         ("tag", "treshold=5", "did you mean threshold?"),
         ("index", "kind=exact", "did you mean index.kind?"),
         ("index", "index.knid=exact", "did you mean index.kind?"),
-        ("tag", "encoder.dense=none", "(xmc index, train do"),
-        ("tag", "preset=fast", "(xmc index, train do"),
+        ("tag", "encoder.dense=none", "(read by: xmc index, train"),
+        ("tag", "preset=fast", "(read by: xmc index, train"),
         ("index", "zzz=1", "xmc index --help"),
     ],
 )

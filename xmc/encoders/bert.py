@@ -136,13 +136,19 @@ def _norm(norm: Any, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor, dtype: torch.dtype) -> Callable[..., torch.Tensor]:
     w, b = weight.detach().to(dtype), bias.detach().to(dtype)
-    return _PackedLinear(w, b) if packs() else _PlainLinear(w, b)
+    return _PackedLinear(w, b) if packs(dtype) else _PlainLinear(w, b)
 
 
-def packs() -> bool:
-    """Whether this torch has oneDNN's linear layer with packed weights and fused operations."""
-    names = ("_reorder_linear_weight", "_linear_pointwise")
-    return torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, n) for n in names)
+def packs(dtype: torch.dtype) -> bool:
+    """Whether torch has oneDNN's linear layer with packed weights and fused operations, for this CPU."""
+    names = ["_reorder_linear_weight", "_linear_pointwise"]
+    asked = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}.get(
+        dtype
+    )
+    names += [asked] if asked else []
+    if not torch.backends.mkldnn.is_available() or not all(hasattr(torch.ops.mkldnn, n) for n in names):
+        return False
+    return asked is None or bool(getattr(torch.ops.mkldnn, asked)())
 
 
 class _PlainLinear:

@@ -113,7 +113,7 @@ class TrainedTower:
         out = np.zeros((features.shape[0], self.dim), np.float32)
         for start in range(0, len(out), BLOCK):
             block = slice(start, start + BLOCK)
-            given = torch.from_numpy(np.ascontiguousarray(dense[block], np.float32))
+            given = torch.from_numpy(np.array(dense[block], np.float32))
             out[block] = self.head(given, self.bags(self.select(features[block]))).numpy()
         return out
 

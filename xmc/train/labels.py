@@ -62,7 +62,7 @@ class LabelSide:
         self.free = torch.zeros(len(seen), tower.dim + 1)
         if not self.mines:
             self.free[:, -1] = torch.from_numpy(np.log((frequency[seen] + 0.5) / max(1, len(data.docs))))
-        self.sums = torch.zeros(len(seen), tower.dim)
+        self.sums = torch.zeros(max(1, len(seen)), tower.dim)  # one row is always there to be looked up
         self.latest = torch.zeros(data.gold.shape[0], tower.dim, dtype=torch.float16)
         self.text = torch.zeros(0, 0)
         n_hard = N_HARD if self.mines and len(self.rows) > N_HARD else 0

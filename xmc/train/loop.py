@@ -23,6 +23,8 @@ from xmc.train.tables import BagTable, RowAdam
 
 WARM_UP = 50  # steps
 SAVE_EVERY = 60  # seconds
+UNBOUNDED = 1e6  # no weight comes near it
+DIVERGED = "{}; run the command again with a lower train.rate (the last good checkpoint is kept)"
 PATIENCE = 4  # epochs without a better dev metric
 
 
@@ -166,13 +168,11 @@ class Trainer:
 
     def _require_number(self, loss: float) -> None:
         if not math.isfinite(loss):
-            raise TrainingError(
-                f"step {self.progress.step + 1}: the loss is {loss}; the last good checkpoint is kept: "
-                "run the same command again with a lower train.rate, which starts anew"
-            )
+            raise TrainingError(DIVERGED.format(f"step {self.progress.step + 1}: the loss is {loss}"))
 
     def _judge(self, epoch: int, report: Callable[[str], object]) -> None:
         """Measure on the dev documents; keep the state if it is the best so far."""
+        self._require_bounded()
         quality, progress = self.labels.quality(), self.progress
         if quality > progress.best or not self.best or not len(self.data.dev):
             progress.best, progress.best_epoch = quality, epoch
@@ -203,7 +203,16 @@ class Trainer:
         own = self._weights() | {"squares": self.bag.squares} | self.labels.state()
         return own | moments | rows | best
 
+    def _require_bounded(self) -> None:
+        """Raise where weights have grown out of all bounds, which NaN has too."""
+        for value in self._weights().values():
+            if value.numel() and not float(value.abs().max()) < UNBOUNDED:
+                raise TrainingError(
+                    DIVERGED.format(f"step {self.progress.step}: the weights grow without end")
+                )
+
     def _save(self, checkpoints: Checkpoints) -> None:
+        self._require_bounded()
         p = self.progress
         numbers = {
             "step": p.step,

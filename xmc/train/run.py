@@ -85,11 +85,13 @@ def train(
     bar: Bar,
 ) -> Trained:
     """Train on documents with ``gold`` (n_docs, n_labels); features and checkpoints are kept in ``work``."""
-    recipe = recipe_for(gold[split.docs], source.settings, source.seed)
+    recipe = recipe_for(gold, source.settings, source.seed)
     recipe = replace(recipe, stop_after=split.n_epochs)
     data, tower = _prepared(source, gold, split, recipe, work)
     trainer = Trainer(data, tower, recipe)
-    checkpoints = Checkpoints(work / "checkpoints", _identity(data, recipe, tower.columns))
+    checkpoints = Checkpoints(
+        work / "checkpoints", _identity(data, recipe, source.settings.dim, tower.columns)
+    )
     with bar("training", trainer.n_steps) as tick:
         trainer.run(checkpoints, report, tick)
     labels = trainer.labels
@@ -123,7 +125,7 @@ def _prepared(
 
 
 def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recipe:
-    """Loss and length for (n_docs, n_labels) training labels."""
+    """Loss and length for all documents' labels (n_docs, n_labels), whichever of them are trained on."""
     n_seen = max(1, int((np.bincount(gold.indices, minlength=1) > 0).sum()))
     chosen = settings.loss
     if chosen == "auto":
@@ -175,11 +177,13 @@ def _only(gold: sp.csr_matrix, docs: np.ndarray, hidden: np.ndarray) -> sp.csr_m
     return kept
 
 
-def _identity(data: TrainingData, recipe: Recipe, columns: np.ndarray) -> str:
+def _identity(data: TrainingData, recipe: Recipe, bag_dim: int, columns: np.ndarray) -> str:
     """Changes with anything that the trained weights depend on."""
-    digest = hashlib.sha256(json.dumps([repr(recipe), data.dense_dim]).encode())
-    arrays = [columns, data.gold.indptr, data.gold.indices, data.docs, data.dev, data.features.data]
-    for array in [*arrays, data.label_features.indices, data.active]:
+    digest = hashlib.sha256(json.dumps([repr(recipe), data.dense_dim, bag_dim]).encode())
+    arrays = [columns, data.docs, data.dev, data.active, data.label_dense]
+    for matrix in (data.gold, data.dev_gold, data.features, data.label_features):
+        arrays += [matrix.indptr, matrix.indices, matrix.data]
+    for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
     if data.dense_dim:
         digest.update(np.ascontiguousarray(data.towers[:: max(1, len(data.towers) // 1000)]).data)
