@@ -112,6 +112,8 @@ class Builder:
             lines.append(
                 f"{_counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
             )
+        if self.training and self.encoder.trained is None:
+            lines.append("no document has a label of the label set, so nothing was trained")
         if model.index.notice:
             lines.append(model.index.notice)
         return lines

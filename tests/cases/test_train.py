@@ -243,3 +243,10 @@ def test_a_rate_that_is_far_too_high_is_told_in_one_line(tmp_path, capsys):
     assert said[-1].startswith("xmc: error: ")
     assert "train.rate" in said[-1]
     assert not (tmp_path / "model").exists()
+
+
+def test_documents_without_labels_train_nothing_and_it_is_said(tmp_path, capsys):
+    labels, docs = files(tmp_path, docs=[(i, text, []) for i, text, _ in SYNTHETIC[1]])
+    model = train(tmp_path / "model", labels, docs)
+    assert "nothing was trained" in capsys.readouterr().err
+    assert Tagger.load(model).encoder.trained is None
