@@ -64,7 +64,7 @@ def test_features_are_what_the_sources_say(model, encoded):
     votes = model.memory.votes(model.memory.neighbours(asked[:, :-1], 50)).toarray()
     wanted = [asked @ prototypes.T, matches.cosine, matches.containment, matches.lead, votes]
     for i, scores in enumerate(wanted):
-        assert found.features[:, i] == pytest.approx(scores[at], abs=1e-5), SOURCES[i]
+        assert found.features[:, i] == pytest.approx(scores[at], rel=1e-5, abs=1e-5), SOURCES[i]
 
 
 def test_a_documents_candidates_do_not_depend_on_the_others(model, encoded):
