@@ -68,12 +68,12 @@ class Builder:
         rest = without_held_out(gold, self.held, named, self.settings.run.seed)
         trained = self._train(labels, towers, rest) if self.training and gold.nnz else None
         if trained is not None:
-            towers = self._with_trained(trained, towers)
+            towers = self._with_trained(trained, towers, "training")
             sample = None if sample is None else self.encoder.with_trained(sample, trained.tower)
         weights = self._fit(self._parts(labels, towers, rest, trained), matcher, towers, sample, rest)
         if trained is not None and self.held.mean() > SMALL:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
-            towers = self._with_trained(trained, towers)
+            towers = self._with_trained(trained, towers, "final")
         parts = self._parts(labels, towers, gold, trained)
         index = self._index(parts.fold(weights.prototype, self.encoder.scale), towers)
         memory = None
@@ -214,12 +214,9 @@ class Builder:
             self.settings.run.seed,
         )
 
-    def _with_trained(self, trained: Trained, towers: np.ndarray) -> np.ndarray:
+    def _with_trained(self, trained: Trained, towers: np.ndarray, name: str) -> np.ndarray:
         """(n_docs, dim) the untrained towers' columns and the trained tower's, memory-mapped."""
-        path, base = (
-            self.work / f"towers{len(list(self.work.glob('towers*.npy')))}.npy",
-            self.encoder.untrained_dim,
-        )
+        path, base = self.work / f"towers-{name}.npy", self.encoder.untrained_dim
         out = NpyAppender(path, "float32", (base + trained.tower.dim,))
         features = read_features(self.work / "features", self.encoder.lexical.n_features)
         for start in range(0, len(towers), SHARD):

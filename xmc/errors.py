@@ -26,6 +26,12 @@ class ArtifactError(InputError):
     """An artifact is damaged, incomplete, of another schema, or does not fit its neighbours."""
 
 
+class TrainingError(XmcError):
+    """Training went out of all bounds; the last good checkpoint is kept."""
+
+    exit_code = 2
+
+
 class ResourceError(XmcError):
     """Disk, memory, a device or an optional package is missing."""
 

@@ -68,12 +68,11 @@ def fit_mix(
     useful = _useful(gold, of_doc)
     if not useful.any():
         return prior
-    features, gold, of_doc = features[useful].astype(np.float64), gold[useful], of_doc[useful]
-    spread = features.std(axis=0)
-    spread[spread < 1e-9] = 1.0
+    gold, of_doc = gold[useful], of_doc[useful]
+    scaled, spread = _scaled(features[useful])
+    start = prior.weights * spread
     starts = np.flatnonzero(np.r_[True, of_doc[1:] != of_doc[:-1]])
     group = np.cumsum(np.r_[0, of_doc[1:] != of_doc[:-1]])
-    scaled, start = features / spread, prior.weights * spread
 
     def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
         loss, slope = _decoupled(scaled @ weights, gold, starts, group)
@@ -82,6 +81,14 @@ def fit_mix(
 
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     return Mix(prior.names, found.x / spread)
+
+
+def _scaled(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Features in units of their spread, so that one pull suits all weights, and that spread."""
+    wide = features.astype(np.float64)
+    spread = wide.std(axis=0)
+    spread[spread < 1e-9] = 1.0
+    return wide / spread, spread
 
 
 def _useful(gold: np.ndarray, of_doc: np.ndarray) -> np.ndarray:
@@ -119,9 +126,8 @@ def fit_logistic(features: np.ndarray, right: np.ndarray, prior: Mix) -> Mix:
     n_right = int(right.sum())
     if n_right < ENOUGH or right.all():
         return prior
-    spread = features.std(axis=0)
-    spread[spread < 1e-9] = 1.0
-    scaled, start = features / spread, prior.weights * spread
+    scaled, spread = _scaled(features)
+    start = prior.weights * spread
     strength = STRENGTH * (1 + FEW / n_right)
 
     def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:

@@ -20,6 +20,7 @@ from xmc.mix import Mix
 SIMILARITIES = ("dense_text", "dense_centroid", "lexical_text", "lexical_centroid", "trained")
 KINDS = ("", "*seen", "*frequency")
 NAMES = (*(f"{name}{kind}" for name in SIMILARITIES for kind in KINDS), "seen", "frequency")
+TRAINED = slice(NAMES.index("trained"), NAMES.index("trained") + len(KINDS))
 BLOCK = 1 << 24  # numbers of document vectors read at a time
 # Rounded by hand from fits on training records of the sample in benchmarks/data, between variants compared on
 # its dev. A model without enough tagged documents scores with these, and every fit starts from them.
@@ -63,7 +64,7 @@ class LabelParts:
         if self.trained is not None:
             known = towers[:, self.texts.shape[1] :]
             score = _pairwise(known, self.trained[:, :-1], of_doc, rows) + self.trained[rows, -1]
-            out[:, -5:-2] = score[:, None] * kinds
+            out[:, TRAINED] = score[:, None] * kinds
         out[:, -2:] = kinds[:, 1:]
         return out
 
@@ -75,7 +76,7 @@ class LabelParts:
             weight = (kinds @ mix.weights[3 * i : 3 * i + 3]).astype(np.float32)
             out[:, columns] += weight[:, None] * vectors[:, columns]
         if self.trained is not None:
-            weight = (kinds @ mix.weights[-5:-2]).astype(np.float32)
+            weight = (kinds @ mix.weights[TRAINED]).astype(np.float32)
             out[:, self.texts.shape[1] :] = weight[:, None] * self.trained
         out[:, :-1] /= np.where(scale > 0, scale, 1)
         scoreable = out.any(axis=1)

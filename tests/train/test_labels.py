@@ -43,7 +43,7 @@ def side_of(data: TrainingData, loss: str = "decoupled_softmax") -> LabelSide:
         network.gates[:, 1] = torch.tensor([0.1, 0.2])
         for layer in network.up:
             layer.weight.normal_(0, 0.3)
-    side = LabelSide(data, tower, network, loss)
+    side = LabelSide(data, tower, network, loss == "decoupled_softmax")
     side.free.normal_()
     return side
 
@@ -219,7 +219,7 @@ def test_fewer_labels_than_are_ranked(n_labels):
 
 def test_hard_labels_are_those_that_score_highest():
     side = side_of(rare())
-    side.start_epoch(0)
+    side.mine()
     docs = side.data.docs[[0, 11, 200]]
     wanted = side.rows[np.argsort(-scores_of(side, docs))[:, : labels.N_HARD]]
     found = side.hard_for(docs).reshape(3, labels.N_HARD)
@@ -228,14 +228,14 @@ def test_hard_labels_are_those_that_score_highest():
 
 def test_binary_cross_entropy_mines_nothing():
     side = side_of(rare(), "bce")
-    side.start_epoch(0)
+    side.mine()
     assert side.hard_for(side.data.docs).size == 0
 
 
 def test_biases_start_at_the_log_of_how_often_a_label_is_right():
     data = rare()
     tower = tower_for(data)
-    side = LabelSide(data, tower, LabelPrototypeNetwork(tower.dim, (0.0, 0.0)), "bce")
+    side = LabelSide(data, tower, LabelPrototypeNetwork(tower.dim, (0.0, 0.0)), by_text=False)
     counts = data.frequency[side.rows]
     assert side.free[:, -1].numpy() == pytest.approx(np.log((counts + 0.5) / len(data.docs)), rel=1e-5)
 

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from tests.train.made import N_DEV, N_DOCS, N_LABELS, made, recipe, tower_for
+from xmc.errors import TrainingError
 from xmc.train import labels, loop
 from xmc.train.checkpoint import Checkpoints
 from xmc.train.data import TrainingData
-from xmc.train.loop import RECIPES, Recipe, Trainer, TrainingError
+from xmc.train.loop import RECIPES, Recipe, Trainer
 
 each_loss = pytest.mark.parametrize("loss", RECIPES)
 DATA = made()

@@ -40,32 +40,30 @@ class Side:
 class LabelSide:
     """Text vectors, running centroids and free vectors of the labels ``rows``.
 
-    With the decoupled softmax labels without documents compete too, by their text; with binary cross-entropy
-    they would only ever be wrong, so they are left out, and get no trained prototype.
+    Where labels are learned ``by_text``, those without documents compete too; elsewhere they would only ever
+    be wrong, so they are left out, and get no trained prototype. The texts' vectors are those of the tower
+    before training and stay: if they moved with the words, documents would run after a moving target.
     """
 
     def __init__(
-        self, data: TrainingData, tower: TrainedTower, network: LabelPrototypeNetwork, loss: str
+        self, data: TrainingData, tower: TrainedTower, network: LabelPrototypeNetwork, by_text: bool
     ) -> None:
         self.data, self.tower, self.network = data, tower, network
         frequency = data.frequency
-        self.has_text = np.diff(data.label_features.indptr) > 0
-        if data.dense_dim:
-            self.has_text |= data.label_dense.any(axis=1)
-        self.mines = loss == "decoupled_softmax"
-        chosen = (frequency > 0) | (self.has_text if self.mines else False)
+        self.has_text = (np.diff(data.label_features.indptr) > 0) | data.label_dense.any(axis=1)
+        chosen = (frequency > 0) | (self.has_text if by_text else False)
         self.rows = np.flatnonzero(chosen & data.active)
         self.frequency = torch.from_numpy(frequency.astype(np.float32))
         self.place = torch.full((len(frequency),), -1)
         seen = np.flatnonzero((frequency > 0) & data.active)
         self.place[torch.from_numpy(seen)] = torch.arange(len(seen))
         self.free = torch.zeros(len(seen), tower.dim + 1)
-        if not self.mines:
+        if not by_text:
             self.free[:, -1] = torch.from_numpy(np.log((frequency[seen] + 0.5) / max(1, len(data.docs))))
         self.sums = torch.zeros(max(1, len(seen)), tower.dim)  # one row is always there to be looked up
         self.latest = torch.zeros(data.gold.shape[0], tower.dim, dtype=torch.float16)
-        self.text = torch.zeros(0, 0)
-        n_hard = N_HARD if self.mines and len(self.rows) > N_HARD else 0
+        self.text = torch.zeros(len(frequency), tower.dim)
+        n_hard = N_HARD if by_text and len(self.rows) > N_HARD else 0
         self.hard = np.zeros((data.gold.shape[0], n_hard), np.int64)
         self._sum_all()
         self._encode_texts()
@@ -107,10 +105,10 @@ class LabelSide:
         known = place >= 0
         self.sums.index_add_(0, place[known], change[torch.from_numpy(coo.row.astype(np.int64))[known]])
 
-    def start_epoch(self, epoch: int) -> None:
-        """Mine hard labels anew."""
+    def mine(self) -> None:
+        """The wrong labels that score highest for each training document now (ANCE; NGAME)."""
         if self.hard.shape[1]:
-            self._mine()
+            self.hard[self.data.docs] = self._search(self.data.docs, N_HARD)
 
     def hard_for(self, rows: np.ndarray) -> np.ndarray:
         """(any,) hard label rows of documents."""
@@ -146,10 +144,6 @@ class LabelSide:
             out[start : start + BLOCK] = index.search(queries, k).rows
         return out
 
-    def _mine(self) -> None:
-        """The wrong labels that score highest for each training document now (ANCE; NGAME)."""
-        self.hard[self.data.docs] = self._search(self.data.docs, N_HARD)
-
     def _centroids(self, rows: Tensor) -> Tensor:
         place = self.place[rows]
         sums = self.sums[place.clamp(min=0)] * (place >= 0)[:, None]
@@ -168,9 +162,6 @@ class LabelSide:
     @torch.no_grad()
     def _encode_texts(self) -> None:
         """The vectors of the label texts, which the documents' tower gives."""
-        n_labels = self.data.label_features.shape[0]
-        if len(self.text) != n_labels:
-            self.text = torch.zeros(n_labels, self.tower.dim)
         for start in range(0, len(self.rows), BLOCK):
             rows = self.rows[start : start + BLOCK]
             dense = torch.from_numpy(np.array(self.data.label_dense[rows], np.float32))

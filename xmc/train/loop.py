@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from xmc.encoders.trained import TrainedTower
-from xmc.errors import XmcError
+from xmc.errors import TrainingError
 from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
 from xmc.train.checkpoint import Checkpoints
@@ -28,18 +28,13 @@ DIVERGED = "{}; run the command again with a lower train.rate (the last good che
 PATIENCE = 4  # epochs without a better dev metric
 
 
-class TrainingError(XmcError):
-    """The loss is no number any more; the last good checkpoint was kept."""
-
-    exit_code = 2
-
-
 @dataclass(frozen=True)
 class Recipe:
     """How to train. ``dropout``: share of a document's vector; rates are the highest of their schedules.
 
-    ``gates``: what the text and the centroid weigh in a prototype at first; ``stop_after``: epochs after
-    which to stop although the schedule goes on to ``epochs``.
+    ``by_text``: labels without documents compete too, by their text, and wrong labels are mined for each
+    document; ``gates``: what the text and the centroid weigh in a prototype at first; ``stop_after``: epochs
+    after which to stop although the schedule goes on to ``epochs``.
     """
 
     epochs: int
@@ -47,6 +42,7 @@ class Recipe:
     dropout: float = 0.3
     bag_rate: float = 0.3
     rate: float = 5e-3
+    by_text: bool = False
     gates: tuple[float, float] = (0.0, 0.0)
     label_limit: int = 6144
     seed: int = 0
@@ -56,7 +52,14 @@ class Recipe:
 RECIPES = {
     "bce": Recipe(10, "bce"),
     "decoupled_softmax": Recipe(
-        10, "decoupled_softmax", dropout=0.0, bag_rate=0.03, rate=1e-3, gates=(1.0, 0.5), label_limit=4096
+        10,
+        "decoupled_softmax",
+        dropout=0.0,
+        bag_rate=0.03,
+        rate=1e-3,
+        by_text=True,
+        gates=(1.0, 0.5),
+        label_limit=4096,
     ),
 }
 
@@ -80,7 +83,7 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
             self.network = LabelPrototypeNetwork(tower.dim, recipe.gates)
-        self.labels = LabelSide(data, tower, self.network, recipe.loss)
+        self.labels = LabelSide(data, tower, self.network, recipe.by_text)
         self.batch = batch_size(len(data.docs))
         self.per_epoch = math.ceil(len(data.docs) / self.batch)
         self.bag, self.free = BagTable(tower.bag), RowAdam(self.labels.free)
@@ -111,7 +114,7 @@ class Trainer:
         while self.progress.step < self.n_steps and not self.progress.done:
             epoch, at = divmod(self.progress.step, self.per_epoch)
             if at == 0:
-                self.labels.start_epoch(epoch)
+                self.labels.mine()
             loss = self._step(self._documents(epoch, at))
             self.progress.step += 1
             self.progress.losses.append(loss)

@@ -26,7 +26,6 @@ FEW_DOCUMENTS = 15_000  # where most passes are made; fewer with the fourth root
 ENOUGH = 8  # documents of a label, on average, from which each label can be learned alone
 MAX_NONZEROS = 10_000_000  # features of all documents up to which parts of words are trained too
 BLOCK = 4096
-BY_TEXT = "decoupled_softmax"  # the loss in which labels without documents compete, by their text
 
 Bar = Callable[[str, int], AbstractContextManager[Callable[[int], object]]]
 
@@ -97,7 +96,7 @@ def train(
     labels = trainer.labels
     out = np.zeros((gold.shape[1], tower.dim + 1), np.float32)
     out[labels.rows] = labels.prototypes(labels.rows).numpy()
-    return Trained(tower, out, trainer.progress.best_epoch, recipe.loss == BY_TEXT)
+    return Trained(tower, out, trainer.progress.best_epoch, recipe.by_text)
 
 
 def _prepared(
@@ -113,7 +112,7 @@ def _prepared(
         _selected(everything, tower, work / "selected"),
         source.towers,
         source.dense_dim,
-        _only(gold, split.docs, ~source.active | (split.hidden & (recipe.loss == BY_TEXT))),
+        _only(gold, split.docs, ~source.active | (split.hidden & (recipe.by_text))),
         tower.select(source.texts.features),
         source.texts.towers[:, : source.dense_dim],
         source.active,
@@ -130,12 +129,12 @@ def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recip
     chosen = settings.loss
     if chosen == "auto":
         chosen = "bce" if gold.nnz / n_seen >= ENOUGH else "decoupled_softmax"
-    epochs = settings.epochs
-    if epochs is None and chosen == BY_TEXT:
+    recipe, epochs = RECIPES[chosen], settings.epochs
+    if epochs is None and recipe.by_text:
         epochs = EPOCHS[0]  # more would learn the few documents by heart
     elif epochs is None:
         epochs = int(np.clip(round(EPOCHS[1] * (FEW_DOCUMENTS / max(1, gold.shape[0])) ** 0.25), *EPOCHS))
-    recipe = replace(RECIPES[chosen], epochs=epochs, seed=seed)
+    recipe = replace(recipe, epochs=epochs, seed=seed)
     return replace(recipe, bag_rate=recipe.bag_rate * settings.rate, rate=recipe.rate * settings.rate)
 
 
