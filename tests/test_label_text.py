@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from xmc.data.labels import LabelSet
 from xmc.data.records import Label
-from xmc.label_text import label_names, label_texts
+from xmc.label_text import label_names, label_texts, same_text
 
 LABELS = LabelSet.from_records(
     [
@@ -42,3 +42,8 @@ def test_names_stand_one_by_one_and_with_a_description_all_together():
 def test_no_labels():
     names, starts = label_names(LABELS.take([]), [])
     assert (names, starts.tolist()) == ([], [0])
+
+
+def test_labels_of_one_text_have_one_number_and_those_without_each_its_own():
+    labels = [Label("a", "law"), Label("b", ""), Label("c", "tax"), Label("d", "law"), Label("e", "")]
+    assert same_text(LabelSet.from_records(labels)).tolist() == [0, 1, 2, 0, 4]

@@ -26,7 +26,7 @@ from xmc.fit import FitTask, Weights, fit_share, fit_trained_share, held_out, wi
 from xmc.index.base import LabelIndex
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
-from xmc.label_text import label_names, label_texts
+from xmc.label_text import label_names, label_texts, same_text
 from xmc.memory import DocumentMemory
 from xmc.model import Model
 from xmc.progress import progress
@@ -210,6 +210,7 @@ class Builder:
             texts,
             self.encoder.lexical,
             ~self.source.labels.retired,
+            same_text(self.source.labels),
             self.training,
             self.settings.run.seed,
         )

@@ -32,3 +32,15 @@ def label_names(labels: LabelSet, texts: list[str]) -> tuple[list[str], np.ndarr
     all_names = [*names.to_pylist(), *(texts[i] for i in np.flatnonzero(described))]
     bounds = starts + np.concatenate([[0], np.cumsum(described)])
     return [all_names[i] for i in order], bounds
+
+
+def same_text(labels: LabelSet) -> np.ndarray:
+    """(n_labels,) int64: the row of the first label with the same text; its own for a label without one."""
+    texts, rows = labels.texts, np.arange(len(labels))
+    _, first, number = np.unique(
+        pc.dictionary_encode(texts).indices.to_numpy(zero_copy_only=False),
+        return_index=True,
+        return_inverse=True,
+    )
+    empty = np.asarray(pc.equal(texts, ""), dtype=bool)
+    return np.where(empty, rows, first[number]).astype(np.int64)

@@ -46,6 +46,7 @@ def made(dense_dim: int = DENSE_DIM, seed: int = 0, n_dev: int = N_DEV) -> Train
         sp.csr_matrix(names),
         unit(topics.astype(np.float32)),
         np.ones(N_LABELS, bool),
+        np.arange(N_LABELS),
         docs,
         dev,
         whole[dev],

@@ -66,3 +66,10 @@ def test_the_dense_vectors_of_documents_are_copies(tmp_path):
     assert torch.equal(found, torch.from_numpy(data.towers[[7, 3]]))
     found += 1  # of its own
     assert (mapped.towers[7, :6] == data.towers[7]).all()
+
+
+def test_namesakes_are_the_labels_with_the_text_of_a_gold_one():
+    data = replace(made(), same_text=np.array([0, 1, 0, 3, 1]))
+    gold = sp.csr_matrix(np.array([[1, 0, 0, 0, 0], [0, 1, 0, 0, 1], [0, 0, 0, 0, 0]], np.float32))
+    found = data.namesakes(gold, np.array([0, 2, 3, 4]))
+    assert found.tolist() == [[True, True, False, False], [False, False, False, True], [False] * 4]

@@ -259,3 +259,16 @@ def test_random_numbers_of_the_caller_are_left_alone(tmp_path):
     torch.manual_seed(3)
     trained(recipe("bce", epochs=1), tmp_path)
     assert torch.equal(torch.rand(4), wanted)
+
+
+@each_loss
+def test_labels_with_the_text_of_a_gold_label_are_no_negatives(loss):
+    """Where all labels are namesakes nothing is wrong, and the decoupled softmax has nothing to compare."""
+    data = made()
+    alike = Trainer(replace(data, same_text=np.zeros_like(data.same_text)), tower_for(data), recipe(loss))
+    apart = Trainer(data, tower_for(data), recipe(loss))
+    rows = np.arange(50)
+    one, other = alike._step(rows), apart._step(rows)
+    assert one < other
+    assert one == 0 or loss == "bce"
+    assert torch.isfinite(alike.tower.bag).all()

@@ -71,7 +71,17 @@ def source(work: Path, features: sp.csr_matrix, loss: str, lexical: object = Non
     texts = Encoded(None, names, np.hstack([DATA.label_dense, np.zeros((N_LABELS, 3), np.float32)]), names)
     settings = replace(QUICK, loss=loss)
     active = np.ones(N_LABELS, bool)
-    return TrainingSource(work / "features", DATA.towers, DENSE_DIM, texts, lexical, active, settings, seed=1)
+    return TrainingSource(
+        work / "features",
+        DATA.towers,
+        DENSE_DIM,
+        texts,
+        lexical,
+        active,
+        np.arange(N_LABELS),
+        settings,
+        seed=1,
+    )
 
 
 def columns_of(counts: list[int], work: Path, max_features: int = 100, lexical: object = None) -> list[int]:
@@ -217,7 +227,7 @@ def test_other_settings_make_another_run(change, tmp_path):
     assert identity(tmp_path, given) != identity(tmp_path, replace(given, seed=2))
 
 
-@pytest.mark.parametrize("part", ["active", "texts", "names", "dense", "words"])
+@pytest.mark.parametrize("part", ["active", "same text", "texts", "names", "dense", "words"])
 def test_other_texts_make_another_run(part, tmp_path, same_words_elsewhere):
     given = source(tmp_path / "a", DATA.features, "bce")
     texts, turned = given.texts, np.roll(np.arange(N_LABELS), 1)
@@ -227,6 +237,7 @@ def test_other_texts_make_another_run(part, tmp_path, same_words_elsewhere):
     else:
         changes = {
             "active": {"active": np.arange(N_LABELS) > 0},
+            "same text": {"same_text": np.zeros(N_LABELS, np.int64)},
             "texts": {"texts": replace(texts, features=texts.features[turned])},
             "names": {"texts": replace(texts, lexical=texts.lexical[turned])},
             "dense": {"towers": DATA.towers[::-1]},

@@ -17,7 +17,8 @@ class TrainingData:
     ``features`` (n_docs, n_kept) selected unit rows; ``towers`` (n_docs, any) whose first ``dense_dim``
     columns are the dense vectors (may be a memory map); ``gold`` (n_docs, n_labels) ones, of training
     documents only the labels that training may know; ``label_features`` (n_labels, n_kept) and
-    ``label_dense`` (n_labels, dense_dim) of the labels' texts; ``active`` (n_labels,) bool: not retired.
+    ``label_dense`` (n_labels, dense_dim) of the labels' texts; ``active`` (n_labels,) bool: not retired;
+    ``same_text`` (n_labels,): one number for all labels with the same text.
     ``docs`` rows to train on, ``dev`` rows to judge by, and their whole gold labels ``dev_gold``.
     """
 
@@ -28,6 +29,7 @@ class TrainingData:
     label_features: sp.csr_matrix
     label_dense: np.ndarray
     active: np.ndarray
+    same_text: np.ndarray
     docs: np.ndarray
     dev: np.ndarray
     dev_gold: sp.csr_matrix
@@ -35,6 +37,11 @@ class TrainingData:
     def dense_of(self, rows: np.ndarray) -> Tensor:
         """(n, dense_dim) float32 dense vectors of documents."""
         return torch.from_numpy(np.array(self.towers[rows, : self.dense_dim], np.float32))
+
+    def namesakes(self, gold: sp.csr_matrix, rows: np.ndarray) -> np.ndarray:
+        """(n_docs, n) bool: the label ``rows`` (n,) with the text of a gold label in (n_docs, n_labels)."""
+        by_text = sp.csr_matrix((gold.data, self.same_text[gold.indices], gold.indptr), gold.shape)
+        return by_text[:, self.same_text[rows]].toarray() > 0
 
     @property
     def frequency(self) -> np.ndarray:

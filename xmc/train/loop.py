@@ -143,6 +143,9 @@ class Trainer:
         logits = torch.addmm(side.bias, kept, side.prototypes.T)
         is_gold = torch.from_numpy(gold[:, sample.rows].toarray() > 0)
         pairs = is_gold.nonzero(as_tuple=True)
+        # Labels named like a gold one may be right too: they are no negatives, so they count as nothing.
+        unsure = torch.from_numpy(data.namesakes(gold, sample.rows)) & ~is_gold
+        logits = logits.masked_fill(unsure, -torch.inf)
         logits = logits.index_put(pairs, self.labels.without_own(side, torch.from_numpy(rows), kept, *pairs))
         loss = LOSSES[self.recipe.loss](logits, is_gold, torch.from_numpy(sample.weight))
         self._require_number(float(loss.detach()))

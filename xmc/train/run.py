@@ -40,6 +40,7 @@ class TrainingSource:
     texts: Encoded
     lexical: object
     active: np.ndarray
+    same_text: np.ndarray
     settings: TrainSettings
     seed: int
 
@@ -116,6 +117,7 @@ def _prepared(
         tower.select(source.texts.features),
         source.texts.towers[:, : source.dense_dim],
         source.active,
+        source.same_text,
         split.docs,
         split.dev,
         gold[split.dev],
@@ -179,7 +181,7 @@ def _only(gold: sp.csr_matrix, docs: np.ndarray, hidden: np.ndarray) -> sp.csr_m
 def _identity(data: TrainingData, recipe: Recipe, bag_dim: int, columns: np.ndarray) -> str:
     """Changes with anything that the trained weights depend on."""
     digest = hashlib.sha256(json.dumps([repr(recipe), data.dense_dim, bag_dim]).encode())
-    arrays = [columns, data.docs, data.dev, data.active, data.label_dense]
+    arrays = [columns, data.docs, data.dev, data.active, data.same_text, data.label_dense]
     for matrix in (data.gold, data.dev_gold, data.features, data.label_features):
         arrays += [matrix.indptr, matrix.indices, matrix.data]
     for array in arrays:
