@@ -246,7 +246,15 @@ class Builder:
         memory = replace(self._memory(towers, ~held), labels=rest)
         active = ~self.source.labels.retired
         task = FitTask(
-            encoder, sample.take(usable), gold[held][usable], parts, matcher, memory, ~held, active
+            encoder,
+            sample.take(usable),
+            gold[held][usable],
+            parts,
+            matcher,
+            memory,
+            ~held,
+            active,
+            self.settings.run.seed,
         )
         return task.fit()
 

@@ -18,7 +18,8 @@ from xmc.errors import ArtifactError
 from xmc.mix import are_weights, fit_probability
 
 BOUNDS = (1, 10, 50)  # bins of labels with 0, 1 to 9, 10 to 49, and 50 or more training documents
-N_BINS = len(BOUNDS) + 1
+BINS = ("no document", "1 to 9 documents", "10 to 49 documents", "50 documents or more")
+N_BINS = len(BINS)
 LOWEST = 1e-6  # probabilities stay this far from 0 and from 1: no held-out sample shows that a pair cannot be
 # The pull of the better known curve: on a group as much as so many of its pairs that could go either way, on
 # the level of a bin as much as so many right pairs. Chosen on simulated pairs whose probability is known,

@@ -10,20 +10,26 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from xmc.confdocs import PACKAGE, groups, keys_of
 from xmc.errors import SettingError
+from xmc.rules import WANTED as WANTED_THRESHOLD
+from xmc.rules import Rule, threshold_of
 from xmc.settings import COMMANDS
 
 T = TypeVar("T")
 WHOLES = tuple[int, ...]
+THRESHOLD = float | Rule
 WANTED = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
     str: "text",
     WHOLES: "whole numbers with commas between them",
+    THRESHOLD: WANTED_THRESHOLD,
 }
 TRUTH = {"true": True, "false": False}
 
@@ -51,6 +57,8 @@ def _as_type(kind: Any, value: Any) -> Any:
     """``value`` as ``kind``, or a ValueError or KeyError. A bool is no number."""
     if kind == WHOLES:
         return tuple(int(part) for part in str(value).split(","))
+    if kind == THRESHOLD:
+        return threshold_of(value)
     if kind is bool and isinstance(value, str):
         return TRUTH[value.lower()]
     if kind in (int, float) and isinstance(value, str):
@@ -81,7 +89,7 @@ def leaves(settings: type, prefix: str = "") -> dict[str, Leaf]:
 def _without_none(kind: Any) -> Any:
     """``float`` for ``float | None``."""
     parts = get_args(kind)
-    return parts[0] if type(None) in parts else kind
+    return reduce(or_, [p for p in parts if p is not type(None)]) if type(None) in parts else kind
 
 
 def _inner(f: Field[Any], prefix: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
+from xmc.calibration import Calibration, is_gold
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
@@ -31,12 +32,16 @@ DEFAULT_PROBABILITY = (0.8, -10.5)
 
 @dataclass(frozen=True)
 class Weights:
-    """All that is fitted: two mixes, slope and offset of the final one's log odds, and the reranker."""
+    """All that is fitted: two mixes, slope and offset of the final one's log odds, the reranker, calibration.
+
+    ``calibration`` is None where too little was held out to fit one.
+    """
 
     prototype: Mix
     final: Mix
     probability: tuple[float, float]
     rerank: Mix = UNFITTED
+    calibration: Calibration | None = None
 
     def score(self, found: Candidates, frequency: np.ndarray) -> np.ndarray:
         """(n_candidates,) float32 log odds that each candidate is right."""
@@ -136,9 +141,10 @@ class FitTask:
     memory: DocumentMemory
     among: np.ndarray
     active: np.ndarray
+    seed: int = 0
 
     def fit(self) -> Weights:
-        """Prototype mix first, then with its candidates the final mix, the probability and the reranker."""
+        """Prototype mix first, then with its candidates the final mix, probability, reranker, calibration."""
         start = Weights.unfitted(self.encoder)
         if not self.gold.nnz:
             return start
@@ -150,11 +156,18 @@ class FitTask:
         final = fit_mix(features, right, found.of_doc, start.final)
         weights = Weights(prototype, final, fit_probability(final(features), right))
         context = weights.context(found, self.parts.frequency)
-        return replace(weights, rerank=fit_logistic(context, right, UNFITTED))
+        weights = replace(weights, rerank=fit_logistic(context, right, UNFITTED))
+        pairs = found.of_doc, found.rows, self._held_out_scores(weights, found)
+        calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed)
+        return replace(weights, calibration=calibration)
+
+    def _held_out_scores(self, weights: Weights, found: Candidates) -> np.ndarray:
+        """(n_candidates,) the log odds that the calibration is fitted on."""
+        return weights.score(found, self.parts.frequency)
 
     def _right(self, found: Candidates) -> np.ndarray:
         """(n_candidates,) bool: gold."""
-        return np.asarray(self.gold[found.of_doc, found.rows]).ravel() > 0
+        return is_gold(self.gold, found.of_doc, found.rows)
 
     def _candidates(self, mix: Mix) -> Candidates:
         vectors = self.parts.fold(mix, self.encoder.scale)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xmc.artifacts import load_json, open_artifact, save_json
+from xmc.calibration import Calibration
 from xmc.data.labels import LabelSet
 from xmc.encoders.dual import DualEncoder
 from xmc.errors import ArtifactError
@@ -67,6 +68,8 @@ class Model:
         if self.memory is not None:
             self.memory.save(directory / "memory")
         save_json(directory / "weights.json", _plain(self.weights))
+        if self.weights.calibration is not None:
+            self.weights.calibration.save(directory / "calibration")
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", dtype: str = "auto") -> Model:
@@ -86,6 +89,9 @@ class Model:
         if "memory/labels.npz" in names:
             memory = DocumentMemory.load(artifact.directory("memory"), len(labels))
         weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
+        if "calibration/curves.json" in names:
+            calibration = Calibration.load(artifact.directory("calibration"), len(labels))
+            weights = replace(weights, calibration=calibration)
         model = cls(labels, encoder, index, matcher, memory, weights, artifact.id)
         model.check(path)
         return model

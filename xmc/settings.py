@@ -13,6 +13,7 @@ from typing import Any
 
 from xmc.data.options import ReadOptions
 from xmc.errors import SettingError
+from xmc.rules import Rule
 
 MAX_WHOLE = 2**31 - 1
 NONE = {"none": None, "null": None}
@@ -195,10 +196,13 @@ class TrainingSettings(BuildSettings):
 
 @dataclass(frozen=True)
 class TagSettings:
-    """What ``xmc tag`` reads. ``threshold`` None: the best ``top_k`` are written whatever they score."""
+    """What ``xmc tag`` reads. ``threshold`` None: the best ``top_k`` are written whatever they score.
 
-    top_k: int = 10
-    threshold: float | None = _named(None, NONE)
+    ``top_k`` None: 10, or as many as a threshold rule's promise needs.
+    """
+
+    top_k: int | None = _named(None, {"auto": None})
+    threshold: float | Rule | None = field(default=None, metadata={"words": NONE})
     tag: ShardSettings = field(default_factory=ShardSettings)
     run: RunSettings = field(
         default_factory=RunSettings, metadata=_only("device", "threads", "dtype", "progress")
@@ -209,9 +213,10 @@ class TagSettings:
 
     def validate(self) -> None:
         """Raise a SettingError that names the first field out of range."""
-        require_whole("top_k", self.top_k, 0)
-        finite = self.threshold is None or math.isfinite(self.threshold)
-        require(finite, "threshold", self.threshold, "a number or none")
+        if self.top_k is not None:
+            require_whole("top_k", self.top_k, 0)
+        if isinstance(self.threshold, float):
+            require(math.isfinite(self.threshold), "threshold", self.threshold, "a number or none")
 
 
 @dataclass(frozen=True)

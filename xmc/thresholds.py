@@ -139,7 +139,9 @@ def threshold_for_precision(probabilities: np.ndarray, right: np.ndarray, precis
     enough = np.flatnonzero(found >= precision)
     if not len(enough):
         most = np.floor(found.max(initial=0) * 1e4) / 1e4  # rounded so that it can be asked for
-        raise SettingError(f"precision={precision}: the held-out documents allow {most:g} at most")
+        raise SettingError(
+            f"precision={precision}: the held-out documents allow {most:g} at most; ask for that or less"
+        )
     return sweep.threshold(int(enough[-1]) + 1)
 
 
@@ -151,18 +153,22 @@ def conformal_threshold(
     The miss rate of a document is the share of its gold labels (``n_gold`` (n_docs,) in all) that do not
     pass. The promise is for a new document with gold labels, on average over held-out samples and such
     documents: it needs documents of the same kind, that nothing was fitted on, and holds only where all
-    labels that pass are given, not the first few. Documents without gold labels count not at all.
+    labels that pass are given; where only a document's first few are, the pairs have to be its first few
+    too. Documents without gold labels count not at all.
     (Angelopoulos, Bates, Fisch, Lei and Schuster, ICLR 2024)
 
     Raises: SettingError for no share between 0 and 1, or below `lowest_rate`, which it names.
     """
-    require(0 < rate < 1, "rate", rate, "a number between 0 and 1")
+    require(0 < rate < 1, "miss_rate", rate, "a number between 0 and 1")
     sweep, n = _Sweep.of(probabilities), (n_gold > 0).sum()
     bound = (1 + n - sweep.sums(_shares(right, of_doc, n_gold))) / (n + 1)
     enough = np.flatnonzero(bound <= rate + SAME)
     if not len(enough):
         least = np.ceil(lowest_rate(right, of_doc, n_gold) * 1e4) / 1e4  # rounded so that it can be asked for
-        raise SettingError(f"rate={rate}: the candidates of {n} held-out documents allow {least:g} at least")
+        raise SettingError(
+            f"miss_rate={rate}: the candidates of {n} held-out documents allow {least:g} at least; "
+            "ask for that or more"
+        )
     return float(sweep.values[enough[0]])
 
 

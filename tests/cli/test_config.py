@@ -96,6 +96,7 @@ def test_words_stand_for_values():
     assert tag.run.threads == 0
     assert settings_of("tag", ["threshold=null"]).threshold is None
     assert settings_of("tag", ["threshold=-1.5"]).threshold == -1.5
+    assert settings_of("tag", ["top_k=auto"]).top_k is None
     assert settings_of("index", ["encoder.max_length=auto"]).encoder.max_length is None
     assert settings_of("eval", ["eval.ks=2,4"]).eval.ks == (2, 4)
     assert settings_of("eval", ["coerce=True"]).read.coerce is True
@@ -106,8 +107,16 @@ WRONG = [
     ("tag", "top_k=-1", "from 0"),
     ("tag", "top_k=99999999999", "to 2147483647"),
     ("tag", "top_k=", "a whole number"),
-    ("tag", "threshold=high", "a number or none"),
-    ("tag", "threshold=nan", "a number or none"),
+    (
+        "tag",
+        "threshold=high",
+        "a number, a rule (micro_f1, macro_f1, f1@K, precision=P, miss_rate=R) or none",
+    ),
+    ("tag", "threshold=nan", "or none"),
+    ("tag", "threshold=precision=2", "above 0, at most 1"),
+    ("tag", "threshold=miss_rate=1", "between 0 and 1"),
+    ("tag", "threshold=f1@0", "a whole number K from 1 up"),
+    ("tag", "threshold=micro_f1=0.3", "a number, a rule"),
     ("tag", "tag.shard_size=0", "from 1"),
     ("tag", "tag.runner=moon", "local"),
     ("tag", "tag.evidence=yes", "true or false"),

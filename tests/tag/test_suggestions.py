@@ -128,3 +128,28 @@ def test_select_equals_sorting_each_document(
         own = slice(selected.indptr[i], selected.indptr[i + 1])
         assert selected.rows[own].tolist() == [row for row, _ in best]
         assert selected.scores[own].tolist() == [score for _, score in best]
+
+
+def test_other_scores_give_another_order_and_ties_stay():
+    found = Suggestions(["a", "b"], [0, 3, 5], [7, 2, 5, 1, 0], [9, 8, 7, 6, 5], ["", ""])
+    again = found.rescored(np.array([0.2, 0.5, 0.2, 0.4, 0.4], np.float32))
+    assert again.rows.tolist() == [2, 7, 5, 1, 0]
+    assert again.scores == pytest.approx([0.5, 0.2, 0.2, 0.4, 0.4])
+    assert found.rows.tolist() == [7, 2, 5, 1, 0]
+
+
+def test_a_threshold_for_each_suggestion():
+    found = Suggestions(["a", "b"], [0, 3, 5], [7, 2, 5, 1, 0], [0.9, 0.8, 0.7, 0.6, 0.5], ["", ""])
+    chosen = found.select(10, np.array([0.95, 0.8, 0.1, 0.7, 0.7]))
+    assert chosen.rows.tolist() == [2, 5]
+    assert chosen.reasons == ["", "below_threshold"]
+
+
+def test_what_a_rule_chose_is_told():
+    assert TagOptions(threshold=0.5).lines() == []
+    (one,) = TagOptions(10, 0.25, rule="micro_f1").lines()
+    assert one == "threshold=micro_f1 chose 0.25; at most 10 suggestions a document"
+    (four,) = TagOptions(10, (0.1, 0.2, 0.3, 0.4), rule="macro_f1").lines()
+    assert "0.1 for labels with no document, 0.2 for labels with 1 to 9 documents" in four
+    with pytest.raises(SettingError, match="threshold="):
+        TagOptions(threshold=(0.1, float("nan"), 0.1, 0.1)).validate()

@@ -36,7 +36,6 @@ def run(args: argparse.Namespace, settings: TagSettings) -> None:
     from xmc.tag.job import TagJob
     from xmc.tag.runner import open_runner
     from xmc.tag.subset import allowed_labels
-    from xmc.tag.suggestions import TagOptions
     from xmc.tag.tagger import Tagger
     from xmc.tag.writers import format_of
 
@@ -45,13 +44,13 @@ def run(args: argparse.Namespace, settings: TagSettings) -> None:
     corpus = open_corpus(args.docs, settings.read, report)
     tagger = Tagger.load(args.model, settings.run.device, settings.run.dtype, settings.run.threads)
     allowed = allowed_labels(tagger.labels, args.only, args.without, settings.read, report)
-    options = TagOptions(settings.top_k, settings.threshold, settings.tag.evidence, allowed)
+    options = tagger.options(settings.top_k, settings.threshold, settings.tag.evidence, allowed)
     with progress(settings.run.progress, "tagging", "documents", lambda: _count(args.docs, settings)) as done:
         job = TagJob(
             tagger, corpus, args.out, options, settings.tag.shard_size, open_runner(settings.tag.runner), done
         )
         finished = job.run()
-    notify(report.lines() + finished.lines())
+    notify(report.lines() + options.lines() + finished.lines())
 
 
 def _count(paths: Sequence[str], settings: TagSettings) -> int | None:

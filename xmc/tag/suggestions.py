@@ -6,10 +6,11 @@ Ranking, top-k and thresholds are array operations, and this is the one place th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xmc.calibrate import BINS
 from xmc.errors import SettingError
 
 EMPTY_TEXT = "empty_text"
@@ -24,22 +25,35 @@ class TagOptions:
 
     Attributes:
         top_k: at most so many suggestions a document.
-        threshold: smallest score that is suggested; None writes the top_k, whatever their scores.
+        threshold: smallest score that is suggested; several: one for each bin of label frequency, as in
+            `xmc.calibrate`; None writes the top_k, whatever their scores.
         evidence: also say which neighbours and words speak for each suggestion.
         allowed: (n_labels,) bool, the labels that may be suggested; None allows all.
+        rule: what chose the threshold; it stands in the run's manifest.
     """
 
     top_k: int = 10
-    threshold: float | None = None
+    threshold: float | tuple[float, ...] | None = None
     evidence: bool = False
     allowed: np.ndarray | None = None
+    rule: str | None = None
 
     def validate(self) -> None:
         """Raises: SettingError naming the field and the bad value."""
         if isinstance(self.top_k, bool) or not isinstance(self.top_k, (int, np.integer)) or self.top_k < 0:
             raise SettingError(f"top_k={self.top_k!r}: wanted a whole number from 0 up")
-        if self.threshold is not None and not np.isfinite(self.threshold):
+        if self.threshold is not None and not np.isfinite(self.threshold).all():
             raise SettingError(f"threshold={self.threshold!r}: wanted a finite number, or none")
+
+    def lines(self) -> list[str]:
+        """What to tell the user of a threshold that a rule chose."""
+        if self.rule is None:
+            return []
+        chosen = f"{self.threshold:.6g}" if isinstance(self.threshold, float) else ""
+        if isinstance(self.threshold, tuple):
+            each = zip(self.threshold, BINS, strict=True)
+            chosen = ", ".join(f"{value:.6g} for labels with {what}" for value, what in each)
+        return [f"threshold={self.rule} chose {chosen}; at most {self.top_k:,} suggestions a document"]
 
 
 @dataclass(frozen=True)
@@ -172,9 +186,16 @@ class Suggestions:
         order = np.lexsort((self.rows, -self.scores, self.documents))
         return self._taking(order, self.indptr, self.reasons)
 
-    def select(self, top_k: int, threshold: float | None = None) -> Suggestions:
+    def rescored(self, scores: np.ndarray) -> Suggestions:
+        """The same suggestions with other ``scores`` (n_suggestions,), best first; ties keep their order."""
+        order = np.lexsort((-scores, self.documents))
+        found = self._taking(order, self.indptr, self.reasons)
+        return replace(found, scores=scores[order])
+
+    def select(self, top_k: int, threshold: float | np.ndarray | None = None) -> Suggestions:
         """The first ``top_k`` of each (ranked) document that score at least ``threshold``.
 
+        ``threshold`` may be (n_suggestions,), one for each.
         A document that loses everything to the threshold gets the reason ``below_threshold``.
         Raises: ValueError for a negative top_k.
         """
@@ -184,7 +205,7 @@ class Suggestions:
         enough = np.ones(self.n_suggestions, dtype=bool)
         if threshold is not None:
             # Compared as float32: a score printed as 0.3 passes threshold=0.3.
-            enough = self.scores >= np.float32(threshold)
+            enough = self.scores >= np.asarray(threshold, np.float32)
         kept = np.flatnonzero(enough & (place < top_k))
         passing = np.bincount(self.documents[enough], minlength=len(self))
         lost = (self.counts > 0) & (passing == 0)

@@ -8,14 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xmc.calibrate import frequency_bin
+from xmc.calibration import DEPTH
 from xmc.data.labels import LabelSet
 from xmc.data.records import DocumentBatch
 from xmc.data.text import clean, is_blank
 from xmc.encoders.dual import DualEncoder
 from xmc.encoders.lexical import LexicalTower
-from xmc.errors import InputError
+from xmc.errors import InputError, SettingError
 from xmc.fit import Weights
 from xmc.model import Model
+from xmc.rules import Rule, threshold_of
 from xmc.shortlist import N_PROTOTYPES, Candidates, Shortlister
 from xmc.tag.suggestions import (
     EMPTY_TEXT,
@@ -24,6 +27,12 @@ from xmc.tag.suggestions import (
     Evidence,
     Suggestions,
     TagOptions,
+)
+
+TOP_K = 10
+NO_SAMPLE = (
+    "the model has no held-out documents to choose it on, since its tagged documents are too few; "
+    "give a number, or make a model from more tagged documents"
 )
 
 
@@ -65,14 +74,42 @@ class Tagger:
         used = {"device": dense.device, "dtype": dense.dtype} if dense is not None else {}
         return cls(model, used | {"threads": torch.get_num_threads(), "torch": torch.__version__})
 
-    def tag(self, texts: Sequence[str], top_k: int = 10) -> list[list[Suggestion]]:
+    def options(
+        self,
+        top_k: int | None = None,
+        threshold: float | str | Rule | None = None,
+        evidence: bool = False,
+        allowed: np.ndarray | None = None,
+    ) -> TagOptions:
+        """The options that `tag_batch` takes, with the threshold that a rule chooses for this model.
+
+        ``threshold``: a number, None, or a rule such as ``micro_f1`` or ``precision=0.8`` (see `xmc.rules`).
+        ``top_k`` None: ``TOP_K``, or ``DEPTH`` where the rule is a promise. The others as in `TagOptions`.
+
+        Raises: SettingError for a value out of range, for a rule where the model has no sample of held-out
+        documents, and for one that asks for more than they allow.
+        """
+        wanted = threshold_of(threshold)
+        if not isinstance(wanted, Rule):
+            return TagOptions(TOP_K if top_k is None else top_k, wanted, evidence, allowed)
+        if top_k is None:
+            top_k = DEPTH if wanted.is_promise else TOP_K
+        if self.weights.calibration is None:
+            raise SettingError(f"threshold={wanted}: {NO_SAMPLE}")
+        chosen = self.weights.calibration.sample.threshold(wanted, top_k, allowed)
+        return TagOptions(top_k, chosen, evidence, allowed, str(wanted))
+
+    def tag(
+        self, texts: Sequence[str], top_k: int | None = None, threshold: float | str | Rule | None = None
+    ) -> list[list[Suggestion]]:
         """The best labels of each text, best first; none for a text without words.
 
-        Raises: InputError for what is no list of texts, SettingError for a ``top_k`` below 0.
+        Raises: InputError for what is no list of texts, SettingError as `options`.
         """
         names = [str(i) for i in range(len(texts))]
         cleaned = [clean(text)[0] for text in _checked(texts)]
-        found = self.tag_batch(DocumentBatch(names, cleaned, None, None, names), TagOptions(top_k))
+        options = self.options(top_k, threshold)
+        found = self.tag_batch(DocumentBatch(names, cleaned, None, None, names), options)
         each = [
             Suggestion(self.labels.id(row), self.labels.text(row), float(score))
             for row, score in zip(found.rows, found.scores, strict=True)
@@ -89,8 +126,7 @@ class Tagger:
         usable = encoded if len(rows) == len(batch) else encoded.take(rows)
         found = self.shortlister.candidates(usable, options.allowed, max(N_PROTOTYPES, options.top_k))
         ranked = self._ranked(found, rows, batch, encoded.ok).select(options.top_k)
-        ranked.scores = probability(ranked.scores)
-        chosen = ranked.select(options.top_k, options.threshold)
+        chosen = ranked.select(options.top_k, self._thresholds(options, ranked.rows))
         if options.evidence:
             chosen.evidence = self._evidence(chosen, found, rows, batch)
         return chosen
@@ -98,12 +134,30 @@ class Tagger:
     def _ranked(
         self, found: Candidates, rows: np.ndarray, batch: DocumentBatch, ok: np.ndarray
     ) -> Suggestions:
-        """All candidates with their scores; ``rows``: the documents that have a vector."""
+        """All candidates with their probabilities; ``rows``: the documents that have a vector.
+
+        Calibration by frequency may put a label above another with better log odds: the order is that of the
+        probabilities, which is what a reader of the output sorts by. Equal ones stand by log odds.
+        """
         counts = np.zeros(len(batch) + 1, np.int64)
         counts[rows + 1] = np.diff(found.indptr)
         scores = self.weights.score(found, self.frequency)
         reasons = _reasons(batch, ok, counts[1:])
-        return Suggestions(batch.ids, np.cumsum(counts), found.rows, scores, reasons).ranked()
+        ranked = Suggestions(batch.ids, np.cumsum(counts), found.rows, scores, reasons).ranked()
+        return ranked.rescored(self._probabilities(ranked.scores, ranked.rows))
+
+    def _probabilities(self, log_odds: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """(n,) float32 how likely labels ``rows`` (n,) with these log odds (n,) are right."""
+        calibration = self.weights.calibration
+        if calibration is None:
+            return probability(log_odds)
+        return calibration.calibrator(log_odds, self.frequency[rows])
+
+    def _thresholds(self, options: TagOptions, rows: np.ndarray) -> float | np.ndarray | None:
+        """What each suggested label has to reach, (n,) where that depends on the label."""
+        if isinstance(options.threshold, tuple):
+            return np.array(options.threshold)[frequency_bin(self.frequency[rows])]
+        return options.threshold
 
     def _evidence(
         self, chosen: Suggestions, found: Candidates, rows: np.ndarray, batch: DocumentBatch
