@@ -40,12 +40,13 @@ def bins(freq):
 
 
 def ranking(gold, ranked, ks):
-    rows = {f"{m}@{k}": [] for m in ("P", "R", "RP", "nDCG") for k in ks}
+    rows = {f"{m}@{k}": [] for m in ("P", "R", "RP", "nDCG") for k in ks} | {"miss_rate": []}
     for labels, suggestions in zip(gold, ranked, strict=True):
         wanted = set(labels)
         if not wanted:
             continue
         hit = [label in wanted for label, _ in suggestions]
+        rows["miss_rate"].append(len(wanted - {label for label, _ in suggestions}) / len(wanted))
         for k in ks:
             found = sum(hit[:k])
             rows[f"P@{k}"].append(found / k)

@@ -12,8 +12,9 @@ from xmc.errors import InputError, SettingError
 from xmc.evaluate import f1
 from xmc.evaluate.bins import inverse_propensity, label_bins
 from xmc.evaluate.intervals import Difference, Interval, Metric, differences, intervals
-from xmc.evaluate.metrics import PROPENSITY, RANKING
+from xmc.evaluate.metrics import PROPENSITY, RANKING, miss_rate
 from xmc.evaluate.ranked import Matches, Ranked
+from xmc.evaluate.reliability import Calibrated, calibrated
 
 PER_LABEL_K = 5
 F1_KS = (1, 5)  # with more suggestions than gold labels an F1 says little more than how many there are
@@ -60,8 +61,9 @@ class Evaluation:
 
     ``thresholds`` holds the score that each ``micro_f1_best`` was reached at; ``bins`` the number of
     labels and gold pairs of each bin, empty without training frequencies; ``counts`` how many of
-    everything there was, in words. From files, ``names`` are the labels', ``sources`` what was read,
-    and ``notes`` what reading skipped or repaired.
+    everything there was, in words; ``calibration`` is None where scores are no probabilities. From
+    files, ``names`` are the labels', ``sources`` what was read, and ``notes`` what reading skipped or
+    repaired.
     """
 
     settings: EvalSettings
@@ -73,6 +75,7 @@ class Evaluation:
     train_frequency: np.ndarray | None
     bins: Mapping[str, tuple[int, int]]
     counts: Mapping[str, int]
+    calibration: Calibrated | None = None
     names: LabelNames | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -80,6 +83,11 @@ class Evaluation:
     def value(self, name: str) -> float:
         """The metric as a fraction; NaN where it is not defined, as over no document."""
         return self.metrics[name].value
+
+    @property
+    def set_size(self) -> float:
+        """Suggestions of a document, mean over all documents; NaN without any."""
+        return len(self.matches.docs) / self.matches.n_docs if self.matches.n_docs else float("nan")
 
     @property
     def values(self) -> dict[str, float]:
@@ -127,6 +135,7 @@ def evaluate(
         train_frequency=train_frequency,
         bins=sizes,
         counts=_counts(matches),
+        calibration=calibrated(matches),
     )
 
 
@@ -138,6 +147,7 @@ def _metrics(
     out: dict[str, Metric] = {f"{name}@{k}": metric(m, k) for name, metric in RANKING.items() for k in ks}
     if weights is not None:
         out |= {f"{name}@{k}": metric(m, k, weights) for name, metric in PROPENSITY.items() for k in ks}
+    out["miss_rate"] = miss_rate(m)
     selections = {f"@{k}": f1.first(m, k) for k in F1_KS}
     selections[f"_at_{settings.threshold:g}"] = f1.from_score(m, settings.threshold)
     for name, selected in selections.items():

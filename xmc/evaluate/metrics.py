@@ -45,6 +45,12 @@ def recall(m: Matches, k: int) -> Ratio:
     return Ratio(m.by_document(m.hits(k)) / np.maximum(m.gold_counts, 1), m.has_gold)
 
 
+def miss_rate(m: Matches) -> Ratio:
+    """Share of a document's gold labels that are not suggested at all, mean over documents with gold."""
+    missed = m.gold_counts - m.by_document(m.hit)
+    return Ratio(missed / np.maximum(m.gold_counts, 1), m.has_gold)
+
+
 def r_precision(m: Matches, k: int) -> Ratio:
     """RP@k: hits over min(k, gold labels), mean over documents with gold (Chalkidis et al. 2019)."""
     return Ratio(m.by_document(m.hits(k)) / np.clip(m.gold_counts, 1, k), m.has_gold)

@@ -20,11 +20,23 @@ from xmc.errors import InputError, ResourceError
 from xmc.evaluate.bins import MEANING, bin_of
 from xmc.evaluate.evaluation import F1_KS, Evaluation
 from xmc.evaluate.metrics import PROPENSITY, RANKING
+from xmc.evaluate.reliability import N_BINS, RELIABILITY_K, Calibrated
 from xmc.tag.lines import guarded
 
 SCHEMA = 1
-HEADLINE = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@10", "R@100", "micro_f1_best", "macro_f1@5")
-BY_BIN = ("P@5", "nDCG@5", "PSP@5", "R@5", "R@10", "R@50", "R@100", "macro_f1@5")
+HEADLINE = (
+    "P@1",
+    "P@5",
+    "nDCG@5",
+    "PSP@1",
+    "PSP@5",
+    "R@10",
+    "R@100",
+    "miss_rate",
+    "micro_f1_best",
+    "macro_f1@5",
+)
+BY_BIN = ("P@5", "nDCG@5", "PSP@5", "R@5", "R@10", "R@50", "R@100", "miss_rate", "macro_f1@5")
 NOTHING = "–"
 DEFINITIONS = (
     "All metrics are percentages. P, nDCG, R and RP are means over documents with gold labels; a document "
@@ -32,7 +44,10 @@ DEFINITIONS = (
     "(Jain et al. 2016) and are relative to the best attainable. F1 counts pairs of document and label; "
     "macro F1 is the mean over labels that occur in gold. By label bin, gold labels are those of the bin and "
     "compete with all labels; F1 counts gold labels and suggestions of the bin. The best micro F1 is over "
-    "all thresholds, chosen on these gold labels."
+    "all thresholds, chosen on these gold labels. The miss rate is the share of a document's gold labels "
+    "that are not suggested, mean over documents with gold labels. The calibration error is the mean "
+    f"distance of score and share right over {N_BINS} bins of equally many of the suggestions that are among "
+    f"their document's best {RELIABILITY_K}; it is given where all scores lie between 0 and 1."
 )
 # What moves a terminal's cursor, ends a line or turns the direction of writing.
 _MOVING = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
@@ -73,6 +88,20 @@ def _f1_table(e: Evaluation, suffix: str = "", title: str = "F1") -> Table:
     return Table(title, head, rows)
 
 
+def _set_table(e: Evaluation) -> Table:
+    size = NOTHING if math.isnan(e.set_size) else f"{e.set_size:.2f}"
+    rows = [["miss rate", _cell(e, "miss_rate")], ["suggestions a document", size]]
+    if e.calibration is not None:
+        rows.append([f"calibration error of the best {RELIABILITY_K}", percent(e.calibration.error)])
+    return Table("suggestions as sets and as probabilities", ["", ""], rows)
+
+
+def _reliability_table(found: Calibrated) -> Table:
+    rows = [[percent(p), percent(share), f"{int(n):,}"] for p, share, n in zip(*found.curve, strict=True)]
+    title = f"reliability of the best {RELIABILITY_K} suggestions, by score"
+    return Table(title, ["mean score", "right", "suggestions"], rows)
+
+
 def _interval_table(e: Evaluation, names: Sequence[str]) -> Table:
     sure = f"{100 * e.settings.confidence:g} %"
     rows = [
@@ -96,11 +125,13 @@ def _bin_table(e: Evaluation) -> Table:
 def tables(e: Evaluation, everything: bool = False) -> list[Table]:
     """What is shown; ``everything`` adds every metric of every bin, and all intervals."""
     out = [Table("counts", ["", ""], [[what, f"{n:,}"] for what, n in e.counts.items()])]
-    out += [_ranking_table(e), _f1_table(e)]
+    out += [_ranking_table(e), _f1_table(e), _set_table(e)]
     if e.bins:
         out.append(_bin_table(e))
     if e.intervals:
         out.append(_interval_table(e, list(e.intervals) if everything else HEADLINE))
+    if everything and e.calibration is not None:
+        out.append(_reliability_table(e.calibration))
     for b in e.bins if everything else ():
         title = f"{b}: {MEANING[b]}"
         out += [_ranking_table(e, f"[{b}]", f"{title}, by rank"), _f1_table(e, f"[{b}]", f"{title}, F1")]
@@ -192,8 +223,15 @@ def record(e: Evaluation) -> dict[str, Any]:
         "bins": {b: {"meaning": MEANING[b], "labels": n, "gold": g} for b, (n, g) in e.bins.items()},
         "metrics": {name: _number(value) for name, value in e.values.items()},
         "thresholds": dict(e.thresholds),
+        "suggestions_per_document": None if math.isnan(e.set_size) else e.set_size,
+        "calibration": None if e.calibration is None else _calibration_record(e.calibration),
         "intervals": {name: [_number(i.low), _number(i.high)] for name, i in e.intervals.items()},
     }
+
+
+def _calibration_record(found: Calibrated) -> dict[str, Any]:
+    bins = [[_number(p), _number(share), int(n)] for p, share, n in zip(*found.curve, strict=True)]
+    return {"k": RELIABILITY_K, "error": _number(found.error), "bins": bins}
 
 
 def _number(value: float) -> float | None:
