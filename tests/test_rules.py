@@ -14,6 +14,8 @@ from xmc.rules import Rule, threshold_of
         ("f1@5", Rule("f1", 5)),
         ("precision=0.8", Rule("precision", 0.8)),
         ("precision=1", Rule("precision", 1.0)),
+        ("precision=0.123456789", Rule("precision", 0.123456789)),
+        ("f1@1234567", Rule("f1", 1234567)),
         ("miss_rate=0.1", Rule("miss_rate", 0.1)),
     ],
 )

@@ -23,8 +23,8 @@ class Rule:
 
     def __str__(self) -> str:
         if self.name == "f1":
-            return f"f1@{self.value:g}"
-        return self.name if self.name in PLAIN else f"{self.name}={self.value:g}"
+            return f"f1@{self.value:.0f}"
+        return self.name if self.name in PLAIN else f"{self.name}={self.value:.15g}"
 
     @property
     def is_promise(self) -> bool:

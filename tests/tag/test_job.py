@@ -145,6 +145,7 @@ def test_the_same_documents_elsewhere_are_the_same_job(case: Case) -> None:
 
 CHANGES: dict[str, dict[str, Any]] = {
     "threshold was none and is 0.5": {"options": TagOptions(threshold=0.5)},
+    "rule was none and is micro_f1": {"options": TagOptions(threshold=0.5, rule="micro_f1")},
     "top_k was 10 and is 3": {"options": TagOptions(top_k=3)},
     "evidence was False and is True": {"options": TagOptions(evidence=True)},
     "allowed labels was none and is 3 of 4": {"options": TagOptions(allowed=np.arange(4) > 0)},

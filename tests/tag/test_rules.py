@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cases.corpus_t import docs_file, ids, index, labels_file, synthetic, tag, xmc
+from tests.cases.corpus_t import docs_file, forged, ids, index, labels_file, synthetic, tag, xmc
+from xmc.artifacts import load_csr, save_csr
 from xmc.calibrate import frequency_bin
 from xmc.data.records import DocumentBatch
 from xmc.errors import SettingError
@@ -160,3 +161,20 @@ def test_a_model_of_few_documents_has_logistic_scores(uncalibrated):
 def test_python_refuses_what_the_command_does(tagger):
     with pytest.raises(SettingError, match=r"threshold=precision=3: wanted"):
         tagger.tag(TEXTS[:1], threshold="precision=3")
+    with pytest.raises(SettingError, match="top_k=-1"):
+        tagger.tag(TEXTS[:1], -1, "micro_f1")
+
+
+def test_a_hostile_sample_is_refused_in_one_line(folder, tmp_path, capsys):
+    def change(model: Path) -> None:
+        path = model / "calibration" / "probabilities.npz"
+        found = load_csr(path)
+        found.data[3] = np.nan
+        save_csr(path, found)
+
+    broken = forged(folder / "model", tmp_path / "broken", change)
+    capsys.readouterr()
+    assert refused(folder, broken, tmp_path / "out.jsonl") == 2
+    said = capsys.readouterr().err
+    assert "calibration/probabilities.npz: holds no probabilities; rebuild the model" in said
+    assert said.count("\n") == 1

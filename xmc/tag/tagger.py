@@ -94,6 +94,7 @@ class Tagger:
             return TagOptions(TOP_K if top_k is None else top_k, wanted, evidence, allowed)
         if top_k is None:
             top_k = DEPTH if wanted.is_promise else TOP_K
+        TagOptions(top_k).validate()
         if self.weights.calibration is None:
             raise SettingError(f"threshold={wanted}: {NO_SAMPLE}")
         chosen = self.weights.calibration.sample.threshold(wanted, top_k, allowed)
