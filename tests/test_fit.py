@@ -104,8 +104,9 @@ def task() -> FitTask:
 
 
 def precision(task: FitTask, weights: Weights) -> float:
-    found = task._candidates(weights.prototype)
-    scores = weights.score(found, task.parts.frequency)
+    shortlister = task._shortlister(weights.prototype)
+    found = shortlister.candidates(task.encoded)
+    scores = weights.score(found, task.parts.frequency, task.encoded, shortlister)
     right = task._right(found)
     best = [a + int(np.argmax(scores[a:b])) for a, b in zip(found.indptr[:-1], found.indptr[1:], strict=True)]
     return float(right[best].mean())
@@ -118,20 +119,22 @@ def test_the_fit_is_no_worse_than_where_it_starts(task):
 
 def test_fitted_probabilities_are_about_right(task):
     fitted = task.fit()
-    found = task._candidates(fitted.prototype)
-    scores = fitted.score(found, task.parts.frequency).astype(float)
+    shortlister = task._shortlister(fitted.prototype)
+    found = shortlister.candidates(task.encoded)
+    scores = fitted.score(found, task.parts.frequency, task.encoded, shortlister).astype(float)
     expected = (1 / (1 + np.exp(-scores))).sum()
     assert expected == pytest.approx(task._right(found).sum(), rel=0.05)
 
 
 def test_held_out_documents_are_nobodys_neighbours(task):
-    found = task._candidates(Weights.unfitted(task.encoder).prototype)
+    found = task._shortlister(Weights.unfitted(task.encoder).prototype).candidates(task.encoded)
     assert found.neighbours.rows.min() >= 30
 
 
 def test_retired_labels_are_no_candidates_of_the_fit(task):
     active = np.arange(60) % 2 == 0
-    found = replace(task, active=active)._candidates(Weights.unfitted(task.encoder).prototype)
+    few = replace(task, active=active)
+    found = few._shortlister(Weights.unfitted(task.encoder).prototype).candidates(task.encoded)
     assert set(found.rows % 2) == {0}
 
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
 from xmc.calibration import Calibration, is_gold
+from xmc.context import UNFITTED, context_features
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
@@ -19,7 +21,10 @@ from xmc.memory import DocumentMemory
 from xmc.mix import Mix, fit_logistic, fit_mix, fit_probability
 from xmc.prototypes import DEFAULT as DEFAULT_PROTOTYPE
 from xmc.prototypes import DEFAULT_TRAINED, LabelParts
-from xmc.rerank import UNFITTED, context_features
+from xmc.rerank.fitting import fit_reranker
+from xmc.rerank.head import RerankHead
+from xmc.rerank.inputs import RerankInputs, rerank_inputs
+from xmc.rerank.run import merged, rescored
 from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
 
 MAX_HELD_OUT = 1000
@@ -32,23 +37,37 @@ DEFAULT_PROBABILITY = (0.8, -10.5)
 
 @dataclass(frozen=True)
 class Weights:
-    """All that is fitted: two mixes, slope and offset of the final one's log odds, the reranker, calibration.
+    """All that is fitted: two mixes, slope and offset of the final one's log odds, ``beside``, the weights of
+    a candidate beside the others; the reranker; the calibration.
 
-    ``calibration`` is None where too little was held out to fit one.
+    The last two are None where too little was held out to fit them, the reranker also where it is no better.
     """
 
     prototype: Mix
     final: Mix
     probability: tuple[float, float]
-    rerank: Mix = UNFITTED
+    beside: Mix = UNFITTED
+    reranker: RerankHead | None = None
     calibration: Calibration | None = None
 
-    def score(self, found: Candidates, frequency: np.ndarray) -> np.ndarray:
-        """(n_candidates,) float32 log odds that each candidate is right."""
-        return self.rerank(self.context(found, frequency))
+    def score(
+        self, found: Candidates, frequency: np.ndarray, encoded: Encoded, shortlister: Shortlister
+    ) -> np.ndarray:
+        """(n_candidates,) float32 log odds that each candidate is right.
+
+        ``frequency`` (n_labels,) documents of each label; ``shortlister``: what found the candidates of the
+        documents ``encoded``.
+        """
+        context = self.context(found, frequency)
+        log_odds = self.beside(context)
+        if self.reranker is None:
+            return log_odds
+        return rescored(
+            self.reranker, log_odds, found, rerank_inputs(found, context, log_odds, encoded, shortlister)
+        )
 
     def context(self, found: Candidates, frequency: np.ndarray) -> np.ndarray:
-        """(n_candidates, n) what the reranker sees; ``frequency`` (n_labels,) documents of each label."""
+        """(n_candidates, n) what the first stage sees; ``frequency`` (n_labels,) documents of each label."""
         features = found.mix_features(frequency)
         slope, offset = self.probability
         return context_features(features, slope * self.final(features) + offset, found.indptr)
@@ -144,37 +163,51 @@ class FitTask:
     seed: int = 0
 
     def fit(self) -> Weights:
-        """Prototype mix first, then with its candidates the final mix, probability, reranker, calibration."""
+        """Prototype mix first, then with its candidates everything else, each upon the one before."""
         start = Weights.unfitted(self.encoder)
         if not self.gold.nnz:
             return start
-        found = self._candidates(start.prototype)
+        found = self._shortlister(start.prototype).candidates(self.encoded)
         features = self.parts.pair_features(self.encoded.towers, found.of_doc, found.rows)
         prototype = fit_mix(features, self._right(found), found.of_doc, start.prototype)
-        found = self._candidates(prototype)
+        shortlister = self._shortlister(prototype)
+        found = shortlister.candidates(self.encoded)
         right, features = self._right(found), found.mix_features(self.parts.frequency)
         final = fit_mix(features, right, found.of_doc, start.final)
         weights = Weights(prototype, final, fit_probability(final(features), right))
         context = weights.context(found, self.parts.frequency)
-        weights = replace(weights, rerank=fit_logistic(context, right, UNFITTED))
-        pairs = found.of_doc, found.rows, self._held_out_scores(weights, found)
+        weights = replace(weights, beside=fit_logistic(context, right, UNFITTED))
+        head, log_odds = self._reranked(found, context, weights.beside(context), right, shortlister)
+        pairs = found.of_doc, found.rows, log_odds
         calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed)
-        return replace(weights, calibration=calibration)
+        return replace(weights, reranker=head, calibration=calibration)
 
-    def _held_out_scores(self, weights: Weights, found: Candidates) -> np.ndarray:
-        """(n_candidates,) the log odds that the calibration is fitted on."""
-        return weights.score(found, self.parts.frequency)
+    def _reranked(
+        self,
+        found: Candidates,
+        context: np.ndarray,
+        log_odds: np.ndarray,
+        right: np.ndarray,
+        shortlister: Shortlister,
+    ) -> tuple[RerankHead | None, np.ndarray]:
+        """The reranker, and (n_candidates,) log odds as documents get that it was not fitted on."""
+        inputs = RerankInputs.concat(list(rerank_inputs(found, context, log_odds, self.encoded, shortlister)))
+        place = inputs.place.numpy()
+        fitted = fit_reranker(inputs, torch.from_numpy(right[place] & (place >= 0)), self.seed)
+        if fitted is None:
+            return None, log_odds
+        return fitted.head, merged(log_odds, found, [(place, fitted.unseen.numpy())])
 
     def _right(self, found: Candidates) -> np.ndarray:
         """(n_candidates,) bool: gold."""
         return is_gold(self.gold, found.of_doc, found.rows)
 
-    def _candidates(self, mix: Mix) -> Candidates:
+    def _shortlister(self, mix: Mix) -> Shortlister:
+        """What finds candidates with the labels' prototypes mixed so."""
         vectors = self.parts.fold(mix, self.encoder.scale)
         rows = np.flatnonzero(vectors.any(axis=1) & self.active)
         index = make_index("exact", vectors.shape[1], "ip")
         index.add(rows, vectors[rows])
         scoreable = np.zeros(len(vectors), bool)
         scoreable[rows] = True
-        shortlister = Shortlister(self.encoder, index, self.matcher, self.memory, scoreable, self.among)
-        return shortlister.candidates(self.encoded)
+        return Shortlister(self.encoder, index, self.matcher, self.memory, scoreable, self.among)

@@ -10,6 +10,7 @@ import numpy as np
 
 from xmc.artifacts import load_json, open_artifact, save_json
 from xmc.calibration import Calibration
+from xmc.context import NAMES as CONTEXT_NAMES
 from xmc.data.labels import LabelSet
 from xmc.encoders.dual import DualEncoder
 from xmc.errors import ArtifactError
@@ -20,11 +21,12 @@ from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, are_weights
 from xmc.prototypes import NAMES as PROTOTYPE_NAMES
-from xmc.rerank import NAMES as RERANK_NAMES
+from xmc.rerank.head import RerankHead
 from xmc.shortlist import NAMES as FINAL_NAMES
 from xmc.shortlist import Shortlister
 
 KIND = "model"
+RERANKER = "reranker.safetensors"
 # With numbers beyond these a score could overflow; a memory's vectors have length one, but for rounding.
 LARGEST, UNIT = 1e15, 1.01
 BLOCK = 1 << 20  # numbers checked at a time
@@ -68,6 +70,8 @@ class Model:
         if self.memory is not None:
             self.memory.save(directory / "memory")
         save_json(directory / "weights.json", _plain(self.weights))
+        if self.weights.reranker is not None:
+            self.weights.reranker.save(directory / RERANKER)
         if self.weights.calibration is not None:
             self.weights.calibration.save(directory / "calibration")
 
@@ -89,6 +93,10 @@ class Model:
         if "memory/labels.npz" in names:
             memory = DocumentMemory.load(artifact.directory("memory"), len(labels))
         weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
+        if RERANKER in names:
+            n_towers = len(encoder.towers)
+            head = RerankHead.load(artifact.file(RERANKER), len(CONTEXT_NAMES) + n_towers, n_towers)
+            weights = replace(weights, reranker=head)
         if "calibration/curves.json" in names:
             calibration = Calibration.load(artifact.directory("calibration"), len(labels))
             weights = replace(weights, calibration=calibration)
@@ -135,7 +143,7 @@ def _plain(weights: Weights) -> dict[str, Any]:
         "prototype": weights.prototype.to_json(),
         "final": weights.final.to_json(),
         "probability": list(weights.probability),
-        "rerank": weights.rerank.to_json(),
+        "beside": weights.beside.to_json(),
     }
 
 
@@ -148,5 +156,5 @@ def _weights(saved: Any, where: object) -> Weights:
         Mix.from_json(PROTOTYPE_NAMES, saved.get("prototype"), where),
         Mix.from_json(FINAL_NAMES, saved.get("final"), where),
         (curve[0], curve[1]),
-        Mix.from_json(RERANK_NAMES, saved.get("rerank"), where),
+        Mix.from_json(CONTEXT_NAMES, saved.get("beside"), where),
     )

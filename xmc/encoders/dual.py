@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,12 @@ class DualEncoder:
     def dim(self) -> int:
         """Length of a vector."""
         return self.untrained_dim + (0 if self.trained is None else self.trained.dim)
+
+    @property
+    def towers(self) -> list[slice]:
+        """The columns of each tower there is, in order."""
+        edges = sorted({0, self.dense_dim, self.untrained_dim, self.dim})
+        return [slice(*edge) for edge in pairwise(edges)]
 
     @property
     def scale(self) -> np.ndarray:

@@ -126,23 +126,23 @@ class Tagger:
             return Suggestions.empty(batch.ids, _reasons(batch, encoded.ok, np.zeros(len(batch), int)))
         usable = encoded if len(rows) == len(batch) else encoded.take(rows)
         found = self.shortlister.candidates(usable, options.allowed, max(N_PROTOTYPES, options.top_k))
-        ranked = self._ranked(found, rows, batch, encoded.ok).select(options.top_k)
+        scores = self.weights.score(found, self.frequency, usable, self.shortlister)
+        ranked = self._ranked(found, scores, rows, batch, encoded.ok).select(options.top_k)
         chosen = ranked.select(options.top_k, self._thresholds(options, ranked.rows))
         if options.evidence:
             chosen.evidence = self._evidence(chosen, found, rows, batch)
         return chosen
 
     def _ranked(
-        self, found: Candidates, rows: np.ndarray, batch: DocumentBatch, ok: np.ndarray
+        self, found: Candidates, scores: np.ndarray, rows: np.ndarray, batch: DocumentBatch, ok: np.ndarray
     ) -> Suggestions:
-        """All candidates with their probabilities; ``rows``: the documents that have a vector.
+        """All candidates with their probabilities, by log odds ``scores``; ``rows``: documents with a vector.
 
         Calibration by frequency may put a label above another with better log odds: the order is that of the
         probabilities, which is what a reader of the output sorts by. Equal ones stand by log odds.
         """
         counts = np.zeros(len(batch) + 1, np.int64)
         counts[rows + 1] = np.diff(found.indptr)
-        scores = self.weights.score(found, self.frequency)
         reasons = _reasons(batch, ok, counts[1:])
         ranked = Suggestions(batch.ids, np.cumsum(counts), found.rows, scores, reasons).ranked()
         return ranked.rescored(self._probabilities(ranked.scores, ranked.rows))

@@ -1,4 +1,4 @@
-"""Reranker: a candidate scored again beside the other candidates of its document, as a probability.
+"""A candidate scored beside the other candidates of its document, as log odds.
 
 The final mix ranks a document's candidates; whether a label is right depends on the others too. A score far
 below the best is less likely to be right, and where many labels are likely each is more so. So the mix's
