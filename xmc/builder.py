@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 import torch
 
-from xmc.commands.notices import notify
+from xmc.commands.notices import counted, notify, state
 from xmc.data.records import DocumentBatch
 from xmc.encoders.cache import VectorCache
 from xmc.encoders.dense import DenseTower
@@ -101,16 +101,12 @@ class Builder:
 
     def summary(self, model: Model) -> list[str]:
         """What the user should know of the model."""
-        n_labels, n_seen = len(model.labels), int((model.frequency > 0).sum())
-        lines = [
-            f"{_counted(n_labels, 'label')}, {int(model.scoreable.sum()):,} of them scoreable, "
-            f"{n_seen:,} with documents; {_counted(len(self.source.ids), 'document')}"
-        ]
-        missing = np.flatnonzero(~model.index.has(np.arange(n_labels)) & ~model.labels.retired)
+        lines = [state(model)]
+        missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
         if len(missing):
             named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
             lines.append(
-                f"{_counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
+                f"{counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
             )
         if self.training and self.encoder.trained is None:
             lines.append("no document has a label of the label set, so nothing was trained")
@@ -277,10 +273,6 @@ class Builder:
 
     def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
         return progress(self.settings.run.progress, what, unit, lambda: total)
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _without_documents(gold: sp.csr_matrix) -> np.ndarray:

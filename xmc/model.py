@@ -14,7 +14,7 @@ from xmc.encoders.dual import DualEncoder
 from xmc.errors import ArtifactError
 from xmc.fit import Weights
 from xmc.index.base import LabelIndex
-from xmc.index.kinds import load_index
+from xmc.index.kinds import load_index, save_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, are_weights
@@ -55,18 +55,24 @@ class Model:
         """What finds candidates among this model's labels."""
         return Shortlister(self.encoder, self.index, self.matcher, self.memory, self.scoreable)
 
-    def save(self, directory: Path) -> None:
-        """Write everything into an existing, empty directory."""
-        self.labels.save(directory / "labels.arrow")
-        self.encoder.save(directory / "encoder")
-        (directory / "index").mkdir()
-        self.index.save(directory / "index")
-        if self.matcher is not None:
-            (directory / "matcher").mkdir()
-            self.matcher.save(directory / "matcher")
+    def save(self, directory: Path, before: Model | None = None) -> list[str]:
+        """Write into an existing, empty directory what differs from ``before``, everything without it.
+
+        Returns the names, of files or directories, under which ``before`` has the rest; it was loaded, and
+        this model made from it by changing parts.
+        """
+        kept = save_index(self.index, directory / "index", None if before is None else before.index)
         if self.memory is not None:
-            self.memory.save(directory / "memory")
+            had = None if before is None else before.memory
+            kept += [f"memory/{name}" for name in self.memory.save(directory / "memory", had)]
+        for field, name in (("labels", "labels.arrow"), ("encoder", "encoder"), ("matcher", "matcher")):
+            part = getattr(self, field)
+            if part is not None and part is getattr(before, field, None):
+                kept.append(name)
+            elif part is not None:
+                part.save(directory / name)
         save_json(directory / "weights.json", _plain(self.weights))
+        return kept
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", dtype: str = "auto") -> Model:
