@@ -34,6 +34,7 @@ from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.train.run import Split, Trained, TrainingSource, train
+from xmc.trained_labels import TrainedLabels
 
 SMALL = 0.05  # share of held-out documents from which they are too many to be left untrained
 EVEN = 0.5
@@ -80,7 +81,14 @@ class Builder:
         if self.source.ids:
             windows = read_vectors(self.work / "windows") if self.cache else None
             memory = self._memory(towers, np.ones(len(self.source.ids), bool), windows)
-        return Model(self.source.labels, self.encoder, index, matcher, memory, weights)
+        labels_trained = None
+        if trained is not None and trained.by_text:
+            labels_trained = TrainedLabels.of(
+                trained.network, trained.learned, trained.tower, self.settings.run.seed
+            )
+        return Model(
+            self.source.labels, self.encoder, index, matcher, memory, weights, trained=labels_trained
+        )
 
     def _matcher(self) -> LabelMatcher | None:
         """The labels' names as sparse features; None for documents that are rows of features."""

@@ -22,8 +22,11 @@ from xmc.prototypes import NAMES as PROTOTYPE_NAMES
 from xmc.rerank import NAMES as RERANK_NAMES
 from xmc.shortlist import NAMES as FINAL_NAMES
 from xmc.shortlist import Shortlister
+from xmc.trained_labels import TrainedLabels
 
 KIND = "model"
+# Under which names parts are saved, besides the index and the memory.
+NAMES = {"labels": "labels.arrow", "encoder": "encoder", "matcher": "matcher", "trained": "trained_labels"}
 # With numbers beyond these a score could overflow; a memory's vectors have length one, but for rounding.
 LARGEST, UNIT = 1e15, 1.01
 BLOCK = 1 << 20  # numbers checked at a time
@@ -31,7 +34,10 @@ BLOCK = 1 << 20  # numbers checked at a time
 
 @dataclass(frozen=True)
 class Model:
-    """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights."""
+    """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights.
+
+    ``trained``: makes trained prototypes of new labels; None where nothing was trained, or not by texts.
+    """
 
     labels: LabelSet
     encoder: DualEncoder
@@ -40,6 +46,7 @@ class Model:
     memory: DocumentMemory | None
     weights: Weights
     id: str = ""
+    trained: TrainedLabels | None = None
 
     @property
     def frequency(self) -> np.ndarray:
@@ -65,7 +72,7 @@ class Model:
         if self.memory is not None:
             had = None if before is None else before.memory
             kept += [f"memory/{name}" for name in self.memory.save(directory / "memory", had)]
-        for field, name in (("labels", "labels.arrow"), ("encoder", "encoder"), ("matcher", "matcher")):
+        for field, name in NAMES.items():
             part = getattr(self, field)
             if part is not None and part is getattr(before, field, None):
                 kept.append(name)
@@ -91,8 +98,11 @@ class Model:
             matcher = LabelMatcher.load(artifact.directory("matcher"))
         if "memory/labels.npz" in names:
             memory = DocumentMemory.load(artifact.directory("memory"), len(labels))
+        trained = None
+        if "trained_labels/learned.npy" in names and encoder.trained is not None:
+            trained = TrainedLabels.load(artifact.directory("trained_labels"), len(labels), encoder.trained)
         weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
-        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id)
+        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id, trained=trained)
         model.check(path)
         return model
 

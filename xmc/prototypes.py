@@ -111,12 +111,9 @@ def centroids(labels_of_docs: sp.csr_matrix, towers: Rows, dense_dim: int) -> np
     step = max(1, BLOCK // max(1, towers.shape[1]))
     for start in range(0, towers.shape[0], step):
         out += labels_of_docs[start : start + step].T @ np.asarray(towers[start : start + step])
-    return unit_towers(out, dense_dim)
-
-
-def unit_towers(vectors: np.ndarray, dense_dim: int) -> np.ndarray:
-    """(n, dim) vectors of the dense and the lexical tower, each at unit length; zero rows stay zero."""
-    return np.hstack([unit(vectors[:, :dense_dim]), unit(vectors[:, dense_dim:])])
+    out[:, :dense_dim] = unit(out[:, :dense_dim])
+    out[:, dense_dim:] = unit(out[:, dense_dim:])
+    return out
 
 
 def unfolded(vectors: np.ndarray, frequency: np.ndarray, mix: Mix, scale: np.ndarray, dim: int) -> np.ndarray:

@@ -13,16 +13,15 @@ import scipy.sparse as sp
 
 from xmc.data.labels import LabelSet
 from xmc.data.records import DocumentBatch
-from xmc.encoders.dual import DualEncoder
 from xmc.encoders.given import GivenTower
-from xmc.encoders.lexical import LexicalTower
+from xmc.encoders.lexical import LexicalTower, unit
 from xmc.index.base import LabelIndex
 from xmc.index.matcher import LabelMatcher
 from xmc.label_text import label_names, label_texts
 from xmc.memory import DocumentMemory
 from xmc.model import Model
 from xmc.progress import progress
-from xmc.prototypes import LabelParts, centroids, unfolded, unit_towers
+from xmc.prototypes import LabelParts, centroids, unfolded
 from xmc.source import SHARD
 
 
@@ -31,31 +30,42 @@ def refolded(model: Model, rows: np.ndarray, before: Model, show: str = "off") -
 
     ``before``: the model whose index this one has still; ``show``: as the setting ``progress``.
     """
-    encoder = model.encoder
-    texts = encoded_texts(encoder, model.labels.take(rows), show)
-    middle, frequency = np.zeros_like(texts), model.frequency[rows]
-    if model.memory is not None:
-        middle = document_centroids(model.memory, rows, encoder)
-    trained = None if encoder.trained is None else _trained(before, rows)
-    parts = LabelParts(texts, middle, encoder.dense_dim, frequency, trained)
+    encoder, frequency = model.encoder, model.frequency[rows]
+    texts, in_trained = encoded_texts(model, rows, show)
+    dense, base = encoder.dense_dim, encoder.untrained_dim
+    middle = document_centroids(model, rows, (slice(0, dense), slice(dense, base)))
+    prototypes = None
+    if encoder.trained is not None:
+        model, prototypes = _trained(model, rows, before, in_trained)
+        if model.trained is None:
+            frequency = frequency * prototypes.any(axis=1)
+    parts = LabelParts(texts, middle, dense, frequency, prototypes)
     index = model.index.copy()
     _put(index, rows, parts.fold(model.weights.prototype, encoder.scale))
     return replace(model, index=index)
 
 
-def encoded_texts(encoder: DualEncoder, labels: LabelSet, show: str) -> np.ndarray:
-    """(n_labels, untrained_dim) tower vectors of the labels' texts; zeros where documents have no text."""
-    out = np.zeros((len(labels), encoder.untrained_dim), np.float32)
+def encoded_texts(model: Model, rows: np.ndarray, show: str) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of the texts of labels in (n,) rows: (n, untrained_dim), and (n, trained_dim) before training.
+
+    Zeros where documents have no text; the second also where the model has no use for it.
+    """
+    encoder, labels = model.encoder, model.labels.take(rows)
+    out = np.zeros((len(rows), encoder.dim), np.float32)
+    base, trained = encoder.untrained_dim, model.trained
     if isinstance(encoder.lexical, GivenTower):
-        return out
+        return out[:, :base], out[:, base:]
+    tower = trained.text_tower(encoder.trained) if trained and encoder.trained else None
     texts, ids = label_texts(labels), labels.ids.to_pylist()
     with progress(show, "encoding labels", "labels", lambda: len(texts)) as done:
         for start in range(0, len(texts), SHARD):
             names, part = ids[start : start + SHARD], texts[start : start + SHARD]
             encoded = encoder.encode(DocumentBatch(names, part, None, None, names))
-            out[start : start + SHARD] = encoded.towers[:, : encoder.untrained_dim]
+            out[start : start + SHARD, :base] = encoded.towers[:, :base]
+            if tower is not None:
+                out[start : start + SHARD, base:] = encoder.with_trained(encoded, tower).trained
             done(len(part))
-    return out
+    return out[:, :base], out[:, base:]
 
 
 def named(model: Model, rows: np.ndarray, labels: LabelSet) -> LabelMatcher | None:
@@ -70,37 +80,61 @@ def named(model: Model, rows: np.ndarray, labels: LabelSet) -> LabelMatcher | No
 
 @dataclass(frozen=True)
 class RememberedTowers:
-    """(n_docs, untrained_dim) tower vectors of a memory's documents ``rows``, read a block at a time.
+    """(n_docs, dim) vectors of a memory's documents ``rows`` in some towers, read a block at a time.
 
-    The memory's vectors are the towers' unit vectors, each times a number: so unit length brings them back.
+    ``towers``: the columns of each. What the memory holds are the towers' unit vectors, each times a number:
+    so unit length brings them back.
     """
 
     memory: DocumentMemory
     rows: np.ndarray
-    encoder: DualEncoder
+    towers: tuple[slice, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_docs, untrained_dim)."""
-        return len(self.rows), self.encoder.untrained_dim
+        """(n_docs, dim)."""
+        return len(self.rows), sum(columns.stop - columns.start for columns in self.towers)
 
     def __getitem__(self, block: slice) -> np.ndarray:
         rows = self.rows[block]
-        out = np.zeros((len(rows), self.encoder.untrained_dim), np.float32)
+        out = np.zeros((len(rows), self.shape[1]), np.float32)
         known = self.memory.index.has(rows)
-        vectors = self.memory.index.vectors(rows[known])[:, : out.shape[1]]
-        out[known] = unit_towers(vectors, self.encoder.dense_dim)
+        vectors = self.memory.index.vectors(rows[known])
+        out[known] = np.hstack([unit(vectors[:, columns]) for columns in self.towers])
         return out
 
 
-def document_centroids(memory: DocumentMemory, rows: np.ndarray, encoder: DualEncoder) -> np.ndarray:
-    """(n, untrained_dim) centroids of the documents of the labels in (n,) rows."""
+def document_centroids(model: Model, rows: np.ndarray, towers: tuple[slice, ...]) -> np.ndarray:
+    """(n, dim) centroids of the remembered documents of labels in (n,) rows, in some one or two towers."""
+    memory, first = model.memory, towers[0].stop - towers[0].start
+    if memory is None:
+        return np.zeros((len(rows), sum(columns.stop - columns.start for columns in towers)), np.float32)
     carried: sp.csr_matrix = memory.labels.tocsc()[:, rows].tocsr()
     docs = np.flatnonzero(np.diff(carried.indptr))
-    return centroids(carried[docs], RememberedTowers(memory, docs, encoder), encoder.dense_dim)
+    return centroids(carried[docs], RememberedTowers(memory, docs, towers), first)
 
 
-def _trained(before: Model, rows: np.ndarray) -> np.ndarray:
+def _trained(model: Model, rows: np.ndarray, before: Model, texts: np.ndarray) -> tuple[Model, np.ndarray]:
+    """The model with what is trained of its labels, and (n, trained_dim + 1) trained prototypes of (n,) rows.
+
+    A label that learned from documents, of which some are left, keeps its prototype; where labels were
+    learned by text, every other gets one from its text and documents. A zero row is no prototype.
+    """
+    out, frequency = _old_prototypes(before, rows), model.frequency[rows]
+    if model.trained is None:
+        return model, out * (frequency > 0)[:, None]
+    learned = np.zeros(len(model.labels), bool)
+    learned[: len(model.trained.learned)] = model.trained.learned
+    learned[rows] &= before.index.has(rows) & (frequency > 0)
+    trained = replace(model.trained, learned=learned)
+    new = ~learned[rows]
+    base, end = model.encoder.untrained_dim, model.encoder.dim
+    middle = document_centroids(model, rows[new], (slice(base, end),))
+    out[new] = trained.prototypes(texts[new], middle, frequency[new])
+    return replace(model, trained=trained), out
+
+
+def _old_prototypes(before: Model, rows: np.ndarray) -> np.ndarray:
     """(n, trained_dim + 1) trained prototypes that labels had; zero rows for labels without a vector."""
     encoder = before.encoder
     out = np.zeros((len(rows), encoder.dim - encoder.untrained_dim + 1), np.float32)
