@@ -105,6 +105,8 @@ class Builder:
         frequency = np.bincount(gold.indices, minlength=gold.shape[1])
         middle = centroids(gold, towers[:, : self.encoder.untrained_dim], self.encoder.dense_dim)
         prototypes = None if trained is None else trained.without(frequency == 0)
+        if prototypes is not None:
+            frequency = frequency * prototypes.any(axis=1)  # as Model.counted
         return LabelParts(labels.towers, middle, self.encoder.dense_dim, frequency, prototypes)
 
     def summary(self, model: Model) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,23 @@ class Model:
     def frequency(self) -> np.ndarray:
         """(n_labels,) how many remembered documents carry each label."""
         return np.zeros(len(self.labels), np.int64) if self.memory is None else self.memory.frequency
+
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """(n_labels,) how many documents each label counts as having, in scores.
+
+        Where documents taught prototypes, a label without one counts as one without documents, however many
+        it has: the weights of others expect a trained score.
+        """
+        out, base = self.frequency, self.encoder.untrained_dim
+        if self.encoder.trained is None:
+            return out
+        rows = np.flatnonzero((out > 0) & self.index.has(np.arange(len(out))))
+        step = max(1, BLOCK // self.index.dim)
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            out[block] *= self.index.vectors(block)[:, base:-1].any(axis=1)
+        return out
 
     @property
     def scoreable(self) -> np.ndarray:

@@ -80,6 +80,9 @@ def test_a_label_counts_as_one_without_documents_where_nothing_is_trained_for_it
     with_label, _ = add_labels(model, label_set(NEW_LABELS[:1]))
     changed = learned(with_label, [("n1", "quixotic zeppelin", [NEW_LABELS[0][0]])])
     assert trained_part(changed)[-1].any() == (model.trained is not None)
+    assert changed.frequency[-1] == 1
+    assert changed.counted[-1] == (model.trained is not None)
+    assert np.array_equal(changed.counted[:-1], model.counted)
     found = suggested(changed, ["a quixotic zeppelin", *TEXTS])
     assert max(found[0], key=found[0].get) == NEW_LABELS[0][0]
 

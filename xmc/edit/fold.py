@@ -37,8 +37,7 @@ def refolded(model: Model, rows: np.ndarray, before: Model, show: str = "off") -
     prototypes = None
     if encoder.trained is not None:
         model, prototypes = _trained(model, rows, before, in_trained)
-        if model.trained is None:
-            frequency = frequency * prototypes.any(axis=1)
+        frequency = frequency * prototypes.any(axis=1)  # as Model.counted
     parts = LabelParts(texts, middle, dense, frequency, prototypes)
     index = model.index.copy()
     _put(index, rows, parts.fold(model.weights.prototype, encoder.scale))
