@@ -14,7 +14,7 @@ from xmc.artifacts import ArtifactWriter
 from xmc.edit.documents import forget
 from xmc.edit.labels import add_labels, compact_labels, replace_labels, restore_labels, retire_labels
 from xmc.errors import ResourceError
-from xmc.model import Model
+from xmc.model import UNFITTED_VOTE, Model
 
 TEXTS = [text for _, text, _ in NEW_DOCS]
 QUICK = ("preset=fast", "threads=1", "train.dim=32", "train.epochs=3", "train.rate=20")
@@ -83,6 +83,9 @@ def test_a_label_counts_as_one_without_documents_where_nothing_is_trained_for_it
     assert changed.frequency[-1] == 1
     assert changed.counted[-1] == (model.trained is not None)
     assert np.array_equal(changed.counted[:-1], model.counted)
+    votes = changed.shortlister().memory.labels[-1].toarray().ravel()
+    assert votes[-1] == (1 if model.trained is not None else UNFITTED_VOTE)
+    assert np.count_nonzero(votes) == 1
     found = suggested(changed, ["a quixotic zeppelin", *TEXTS])
     assert max(found[0], key=found[0].get) == NEW_LABELS[0][0]
 
