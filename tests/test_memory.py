@@ -168,3 +168,53 @@ def test_ids_whose_bytes_point_nowhere_are_refused(tmp_path):
     path.write_bytes(raw.replace(offsets, np.full(N_DOCS + 1, 2**40, "<i8").tobytes()))
     with pytest.raises(ArtifactError, match="not readable"):
         DocumentMemory.load(tmp_path / "memory", N_LABELS)
+
+
+def more(n: int) -> tuple[list[str], sp.csr_matrix, np.ndarray, WindowVectors]:
+    """Documents of which the first has no vector."""
+    vectors = np.random.default_rng(5).standard_normal((n, DIM)).astype(np.float32)
+    vectors[0] = 0
+    return [f"n{i}" for i in range(n)], some_labels()[:n], vectors, windows_of(n)
+
+
+def test_documents_are_found_by_id():
+    assert memory().rows(["d3", "zz", "d0"]).tolist() == [3, -1, 0]
+    assert memory().rows([]).tolist() == []
+
+
+def test_more_documents_stand_behind_the_others():
+    known = memory(windows_of(N_DOCS))
+    both = known.extended(*more(3))
+    assert both.ids.to_pylist() == [*known.ids.to_pylist(), "n0", "n1", "n2"]
+    assert both.index.has(np.arange(N_DOCS - 1, N_DOCS + 3)).tolist() == [False, False, True, True]
+    assert (both.labels[N_DOCS:] != some_labels()[:3]).nnz == 0
+    assert len(both.windows) == N_DOCS + 3
+    assert len(known) == N_DOCS
+    assert known.index.n_searchable == N_DOCS - 1
+
+
+def test_what_is_left_of_more_documents_are_those_that_were_there():
+    known = memory(windows_of(N_DOCS))
+    left = known.extended(*more(3)).take(np.arange(N_DOCS))
+    one, other = known.neighbours(QUERIES, 5), left.neighbours(QUERIES, 5)
+    assert np.array_equal(one.rows, other.rows)
+    assert np.array_equal(one.scores, other.scores)
+    assert len(left.windows) == N_DOCS
+
+
+def test_an_empty_memory_learns(tmp_path):
+    both = DocumentMemory.empty(DIM, N_LABELS, 3).extended(*more(3))
+    assert both.neighbours(QUERIES, 5).rows.shape == (4, 2)
+    assert len(both.windows) == 3
+    assert DocumentMemory.empty(DIM, N_LABELS).extended(*more(3)).windows is None
+    assert both.widened(9).labels.shape == (3, 9)
+    assert both.widened(N_LABELS) is both
+
+
+def test_what_did_not_change_is_not_saved_again(tmp_path):
+    memory(windows_of(N_DOCS)).save(tmp_path / "old")
+    old = DocumentMemory.load(tmp_path / "old", N_LABELS)
+    assert old.widened(9).save(tmp_path / "wide", old) == ["index", "documents.arrow", "windows"]
+    assert sorted(p.name for p in (tmp_path / "wide").iterdir()) == ["labels.npz"]
+    assert old.extended(*more(3)).save(tmp_path / "more", old) == ["index/vectors.npy"]
+    assert old.take(np.arange(4)).save(tmp_path / "less", old) == []

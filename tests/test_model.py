@@ -53,6 +53,10 @@ def test_frequency_and_scoreable(model):
     assert replace(model, labels=retired).scoreable.tolist() == [False, True, True, True]
 
 
+def test_without_a_trained_tower_documents_count_as_they_are(model):
+    assert model.counted.tolist() == model.frequency.tolist()
+
+
 def test_its_id_is_that_of_the_artifact(model, tmp_path):
     assert len(model.id) == 64
     without = save(replace(model, matcher=None), tmp_path / "other")

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from xmc.encoders.lexical import unit
 from xmc.mix import Mix
-from xmc.prototypes import DEFAULT, NAMES, LabelParts, centroids, label_kinds
+from xmc.prototypes import DEFAULT, NAMES, LabelParts, centroids, label_kinds, unfolded
 
 DENSE, LEXICAL = 5, 7
 FREQUENCY = np.array([0, 1, 30, 0, 0])
@@ -99,3 +99,20 @@ def test_centroids_do_not_depend_on_the_blocks(monkeypatch):
 
 def test_without_documents_there_are_no_centroids():
     assert not centroids(sp.csr_matrix((0, 3), dtype=np.float32), np.zeros((0, 12), np.float32), DENSE).any()
+
+
+def test_unfolding_gives_the_trained_prototypes_back():
+    rng = np.random.default_rng(6)
+    trained = rng.standard_normal((5, 4)).astype(np.float32)
+    trained[[0, 4]] = 0
+    known = LabelParts(
+        *(getattr(parts(), n) for n in ("texts", "centroids", "dense_dim", "frequency")), trained
+    )
+    mix = Mix(NAMES, rng.standard_normal(len(NAMES)))
+    scale = np.sqrt(np.repeat([0.2, 0.3, 0.5], [DENSE, LEXICAL, 3])).astype(np.float32)
+    vectors = known.fold(mix, scale)
+    found = unfolded(vectors, FREQUENCY, mix, scale, DENSE + LEXICAL)
+    assert found == pytest.approx(trained, abs=1e-5)
+    assert not found[[0, 4]].any()
+    none = Mix(NAMES, np.where(np.char.startswith(NAMES, "trained"), 0, mix.weights))
+    assert not unfolded(known.fold(none, scale), FREQUENCY, none, scale, DENSE + LEXICAL).any()

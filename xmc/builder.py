@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 import torch
 
-from xmc.commands.notices import notify
+from xmc.commands.notices import counted, notify, state
 from xmc.data.records import DocumentBatch
 from xmc.encoders.cache import VectorCache
 from xmc.encoders.dense import DenseTower
@@ -34,6 +34,7 @@ from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.train.run import Split, Trained, TrainingSource, train
+from xmc.trained_labels import TrainedLabels
 
 SMALL = 0.05  # share of held-out documents from which they are too many to be left untrained
 EVEN = 0.5
@@ -80,7 +81,14 @@ class Builder:
         if self.source.ids:
             windows = read_vectors(self.work / "windows") if self.cache else None
             memory = self._memory(towers, np.ones(len(self.source.ids), bool), windows)
-        return Model(self.source.labels, self.encoder, index, matcher, memory, weights)
+        labels_trained = None
+        if trained is not None and trained.by_text:
+            labels_trained = TrainedLabels.of(
+                trained.network, trained.learned, trained.tower, self.settings.run.seed
+            )
+        return Model(
+            self.source.labels, self.encoder, index, matcher, memory, weights, trained=labels_trained
+        )
 
     def _matcher(self) -> LabelMatcher | None:
         """The labels' names as sparse features; None for documents that are rows of features."""
@@ -97,20 +105,18 @@ class Builder:
         frequency = np.bincount(gold.indices, minlength=gold.shape[1])
         middle = centroids(gold, towers[:, : self.encoder.untrained_dim], self.encoder.dense_dim)
         prototypes = None if trained is None else trained.without(frequency == 0)
+        if prototypes is not None:
+            frequency = frequency * prototypes.any(axis=1)  # as Model.counted
         return LabelParts(labels.towers, middle, self.encoder.dense_dim, frequency, prototypes)
 
     def summary(self, model: Model) -> list[str]:
         """What the user should know of the model."""
-        n_labels, n_seen = len(model.labels), int((model.frequency > 0).sum())
-        lines = [
-            f"{_counted(n_labels, 'label')}, {int(model.scoreable.sum()):,} of them scoreable, "
-            f"{n_seen:,} with documents; {_counted(len(self.source.ids), 'document')}"
-        ]
-        missing = np.flatnonzero(~model.index.has(np.arange(n_labels)) & ~model.labels.retired)
+        lines = [state(model)]
+        missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
         if len(missing):
             named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
             lines.append(
-                f"{_counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
+                f"{counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
             )
         if self.training and self.encoder.trained is None:
             lines.append("no document has a label of the label set, so nothing was trained")
@@ -285,10 +291,6 @@ class Builder:
 
     def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
         return progress(self.settings.run.progress, what, unit, lambda: total)
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _without_documents(gold: sp.csr_matrix) -> np.ndarray:

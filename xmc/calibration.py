@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from xmc.artifacts import load_array, load_csr, load_json, save_array, save_csr, save_json
 from xmc.calibrate import Calibrator
 from xmc.errors import ArtifactError, SettingError
+from xmc.memory import wide
 from xmc.mix import ENOUGH
 from xmc.rules import Rule
 from xmc.thresholds import (
@@ -105,6 +106,12 @@ class HeldOutSample:
             np.bincount(gold_rows[counted], minlength=len(may)),
         )
 
+    def widened(self, n_labels: int) -> HeldOutSample:
+        """The same sample where labels without documents have come to make ``n_labels``."""
+        more = np.zeros(n_labels - len(self.frequency), np.int64)
+        frequency = np.concatenate([self.frequency, more])
+        return HeldOutSample(wide(self.probabilities, n_labels), wide(self.gold, n_labels), frequency)
+
     def save(self, directory: Path) -> None:
         """Write the three arrays into an existing directory."""
         save_csr(directory / PROBABILITIES, self.probabilities)
@@ -175,6 +182,10 @@ class Calibration:
         ones = sp.csr_matrix((gold > 0).astype(np.float32))
         ones.sort_indices()
         return cls(calibrator, HeldOutSample(probabilities, ones, frequency.astype(np.int64)))
+
+    def widened(self, n_labels: int) -> Calibration:
+        """The same calibration for a label set that has grown to ``n_labels``."""
+        return Calibration(self.calibrator, self.sample.widened(n_labels))
 
     def save(self, directory: Path) -> None:
         """Write everything into a new directory."""

@@ -27,6 +27,8 @@ COMMANDS = {
     "train": "the best model for labels and tagged documents; resumes where it stopped",
     "tag": "the labels that suit each document, in shards; resumes where it stopped",
     "eval": "how well suggestions agree with gold labels",
+    "labels": "labels into a model, with new texts, out of use and back, without building it anew",
+    "learn": "tagged documents into what a model remembers, or out of it; they count at once",
 }
 # Joiners are part of words and of emoji; other invisible characters are shown escaped.
 JOINERS = "\u200c\u200d"

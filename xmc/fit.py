@@ -72,6 +72,11 @@ class Weights:
         slope, offset = self.probability
         return context_features(features, slope * self.final(features) + offset, found.indptr)
 
+    def widened(self, n_labels: int) -> Weights:
+        """The same weights for a label set that has grown to ``n_labels``."""
+        calibration = None if self.calibration is None else self.calibration.widened(n_labels)
+        return replace(self, calibration=calibration)
+
     @classmethod
     def unfitted(cls, encoder: DualEncoder) -> Weights:
         """What to score with where there are too few documents to fit on."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from xmc.artifacts import load_csr, save_csr
@@ -14,7 +17,7 @@ from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import VectorWriter, read_vectors
 from xmc.errors import ArtifactError
 from xmc.index.base import LabelIndex, Shortlist
-from xmc.index.kinds import load_index
+from xmc.index.kinds import load_index, make_index, save_index
 
 SHARPNESS = 4  # power of the similarity in a vote: near documents count far more than the crowd
 IDS = "documents.arrow"
@@ -60,17 +63,75 @@ class DocumentMemory:
         votes.sort_indices()
         return votes.astype(np.float32)
 
-    def save(self, directory: Path) -> None:
-        """Write index, labels and ids into a new directory."""
-        (directory / "index").mkdir(parents=True)
-        self.index.save(directory / "index")
-        save_csr(directory / "labels.npz", self.labels)
-        table = pa.table([self.ids], schema=IDS_SCHEMA)
-        with pa.OSFile(str(directory / IDS), "wb") as sink, pa.ipc.new_file(sink, IDS_SCHEMA) as writer:
-            writer.write_table(table)
-        if self.windows is not None:
-            with VectorWriter(directory / "windows", self.windows.vectors.shape[1]) as out:
-                out.append(self.windows)
+    @classmethod
+    def empty(cls, dim: int, n_labels: int, windows_dim: int = 0) -> DocumentMemory:
+        """A memory of no documents; ``windows_dim``: length of the vectors of windows, 0 for none."""
+        none = np.zeros((0, windows_dim), np.float32)
+        return cls(
+            make_index("exact", dim, "cosine"),
+            sp.csr_matrix((0, n_labels), dtype=np.float32),
+            pa.array([], pa.large_string()),
+            WindowVectors(none, none, np.zeros(1, np.int64)) if windows_dim else None,
+        )
+
+    def rows(self, ids: Sequence[str]) -> np.ndarray:
+        """(n,) int64 rows of documents; -1 for an id that is not remembered."""
+        found = pc.index_in(pa.array(ids, pa.large_string()), value_set=self.ids)
+        return np.asarray(pc.fill_null(found, -1), np.int64)
+
+    def widened(self, n_labels: int) -> DocumentMemory:
+        """This memory among ``n_labels`` labels, as many as now or more."""
+        if n_labels == self.labels.shape[1]:
+            return self
+        return replace(self, labels=wide(self.labels, n_labels))
+
+    def extended(
+        self, ids: Sequence[str], labels: sp.csr_matrix, vectors: np.ndarray, windows: WindowVectors | None
+    ) -> DocumentMemory:
+        """This memory and n more documents behind it.
+
+        ``labels`` (n, n_labels) ones; ``vectors`` (n, dim), zero rows for documents without a vector;
+        ``windows``: of these documents, left out where this memory has none.
+        """
+        index, rows = self.index.copy(), np.flatnonzero(vectors.any(axis=1))
+        index.add(len(self) + rows, vectors[rows])
+        return DocumentMemory(
+            index,
+            sp.vstack([self.labels, labels], format="csr", dtype=np.float32),
+            pa.concat_arrays([self.ids, pa.array(ids, pa.large_string())]),
+            None
+            if self.windows is None or windows is None
+            else WindowVectors.concat([self.windows, windows]),
+        )
+
+    def take(self, rows: np.ndarray) -> DocumentMemory:
+        """A memory of the documents in the (n,) rows, in their order; it holds nothing of others."""
+        return DocumentMemory(
+            self.index.renumbered(rows),
+            self.labels[rows],
+            self.ids.take(pa.array(rows)),
+            None if self.windows is None else self.windows.take(rows),
+        )
+
+    def save(self, directory: Path, before: DocumentMemory | None = None) -> list[str]:
+        """Write into a new directory what differs from ``before``, everything without it.
+
+        Returns the names, of files or directories, under which ``before`` has the rest.
+        """
+        directory.mkdir(parents=True)
+        kept = save_index(self.index, directory / "index", None if before is None else before.index)
+        parts: list[tuple[str, str, Callable[[Path, Any], None]]] = [
+            ("labels", "labels.npz", save_csr),
+            ("ids", IDS, _save_ids),
+            ("windows", "windows", _save_windows),
+        ]
+        for field, name, save in parts:
+            part = getattr(self, field)
+            if part is not None and part is getattr(before, field, None):
+                kept.append(name)
+            elif part is not None:
+                save(directory / name, part)
+        return kept
 
     @classmethod
     def load(cls, directory: Path, n_labels: int, device: str = "cpu") -> DocumentMemory:
@@ -89,6 +150,21 @@ class DocumentMemory:
                 f"{directory}: windows of {len(windows)} documents, wanted {len(ids)}; {REBUILD}"
             )
         return cls(load_index(directory / "index", len(ids), device), labels, ids, windows)
+
+
+def wide(labels: sp.csr_matrix, n_labels: int) -> sp.csr_matrix:
+    """The same (n_docs, n_labels) matrix with more columns."""
+    return sp.csr_matrix((labels.data, labels.indices, labels.indptr), (labels.shape[0], n_labels))
+
+
+def _save_ids(path: Path, ids: pa.Array) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, IDS_SCHEMA) as writer:
+        writer.write_table(pa.table([ids], schema=IDS_SCHEMA))
+
+
+def _save_windows(directory: Path, windows: WindowVectors) -> None:
+    with VectorWriter(directory, windows.vectors.shape[1]) as out:
+        out.append(windows)
 
 
 def _load_ids(path: Path) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from xmc.encoders.dual import DualEncoder
 from xmc.errors import ArtifactError
 from xmc.fit import Weights
 from xmc.index.base import LabelIndex
-from xmc.index.kinds import load_index
+from xmc.index.kinds import load_index, save_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, are_weights
@@ -24,17 +25,25 @@ from xmc.prototypes import NAMES as PROTOTYPE_NAMES
 from xmc.rerank.head import RerankHead
 from xmc.shortlist import NAMES as FINAL_NAMES
 from xmc.shortlist import Shortlister
+from xmc.trained_labels import TrainedLabels
 
 KIND = "model"
 RERANKER = "reranker.safetensors"
+# Under which names parts are saved, besides the index and the memory.
+NAMES = {"labels": "labels.arrow", "encoder": "encoder", "matcher": "matcher", "trained": "trained_labels"}
 # With numbers beyond these a score could overflow; a memory's vectors have length one, but for rounding.
 LARGEST, UNIT = 1e15, 1.01
+# Of 0, 1/4, 1/2 and 1 the one that found most new labels without loss to the others; see docs/design.md.
+UNFITTED_VOTE = 0.25
 BLOCK = 1 << 20  # numbers checked at a time
 
 
 @dataclass(frozen=True)
 class Model:
-    """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights."""
+    """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights.
+
+    ``trained``: makes trained prototypes of new labels; None where nothing was trained, or not by texts.
+    """
 
     labels: LabelSet
     encoder: DualEncoder
@@ -43,11 +52,29 @@ class Model:
     memory: DocumentMemory | None
     weights: Weights
     id: str = ""
+    trained: TrainedLabels | None = None
 
     @property
     def frequency(self) -> np.ndarray:
         """(n_labels,) how many remembered documents carry each label."""
         return np.zeros(len(self.labels), np.int64) if self.memory is None else self.memory.frequency
+
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """(n_labels,) how many documents each label counts as having, in scores.
+
+        Where documents taught prototypes, a label without one counts as one without documents, however many
+        it has: the weights of others expect a trained score.
+        """
+        out, base = self.frequency, self.encoder.untrained_dim
+        if self.encoder.trained is None:
+            return out
+        rows = np.flatnonzero((out > 0) & self.index.has(np.arange(len(out))))
+        step = max(1, BLOCK // self.index.dim)
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            out[block] *= self.index.vectors(block)[:, base:-1].any(axis=1)
+        return out
 
     @property
     def scoreable(self) -> np.ndarray:
@@ -56,24 +83,42 @@ class Model:
 
     def shortlister(self) -> Shortlister:
         """What finds candidates among this model's labels."""
-        return Shortlister(self.encoder, self.index, self.matcher, self.memory, self.scoreable)
+        return Shortlister(self.encoder, self.index, self.matcher, self._voters(), self.scoreable)
 
-    def save(self, directory: Path) -> None:
-        """Write everything into an existing, empty directory."""
-        self.labels.save(directory / "labels.arrow")
-        self.encoder.save(directory / "encoder")
-        (directory / "index").mkdir()
-        self.index.save(directory / "index")
-        if self.matcher is not None:
-            (directory / "matcher").mkdir()
-            self.matcher.save(directory / "matcher")
+    def _voters(self) -> DocumentMemory | None:
+        """The memory, in which documents count less for labels that count as labels without documents.
+
+        Nothing fitted what a vote for such a label is worth: where the weights were fitted none had any.
+        """
+        doubted = self.counted < self.frequency
+        if self.memory is None or not doubted.any():
+            return self.memory
+        labels = self.memory.labels.copy()
+        labels.data[doubted[labels.indices]] *= UNFITTED_VOTE
+        return replace(self.memory, labels=labels)
+
+    def save(self, directory: Path, before: Model | None = None) -> list[str]:
+        """Write into an existing, empty directory what differs from ``before``, everything without it.
+
+        Returns the names, of files or directories, under which ``before`` has the rest; it was loaded, and
+        this model made from it by changing parts.
+        """
+        kept = save_index(self.index, directory / "index", None if before is None else before.index)
         if self.memory is not None:
-            self.memory.save(directory / "memory")
+            had = None if before is None else before.memory
+            kept += [f"memory/{name}" for name in self.memory.save(directory / "memory", had)]
+        for field, name in NAMES.items():
+            part = getattr(self, field)
+            if part is not None and part is getattr(before, field, None):
+                kept.append(name)
+            elif part is not None:
+                part.save(directory / name)
         save_json(directory / "weights.json", _plain(self.weights))
         if self.weights.reranker is not None:
             self.weights.reranker.save(directory / RERANKER)
         if self.weights.calibration is not None:
             self.weights.calibration.save(directory / "calibration")
+        return kept
 
     @classmethod
     def load(cls, path: Path, device: str = "auto", dtype: str = "auto") -> Model:
@@ -92,6 +137,9 @@ class Model:
             matcher = LabelMatcher.load(artifact.directory("matcher"))
         if "memory/labels.npz" in names:
             memory = DocumentMemory.load(artifact.directory("memory"), len(labels))
+        trained = None
+        if "trained_labels/learned.npy" in names and encoder.trained is not None:
+            trained = TrainedLabels.load(artifact.directory("trained_labels"), len(labels), encoder.trained)
         weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
         if RERANKER in names:
             n_towers = len(encoder.towers)
@@ -100,7 +148,7 @@ class Model:
         if "calibration/curves.json" in names:
             calibration = Calibration.load(artifact.directory("calibration"), len(labels))
             weights = replace(weights, calibration=calibration)
-        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id)
+        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id, trained=trained)
         model.check(path)
         return model
 

@@ -10,6 +10,7 @@ own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,7 @@ SIMILARITIES = ("dense_text", "dense_centroid", "lexical_text", "lexical_centroi
 KINDS = ("", "*seen", "*frequency")
 NAMES = (*(f"{name}{kind}" for name in SIMILARITIES for kind in KINDS), "seen", "frequency")
 TRAINED = slice(NAMES.index("trained"), NAMES.index("trained") + len(KINDS))
+SMALLEST = 1e-3  # weight of a trained prototype from which it can be told from the rounding of others
 BLOCK = 1 << 24  # numbers of document vectors read at a time
 # Rounded by hand from fits on training records of the sample in benchmarks/data, between variants compared on
 # its dev. A model without enough tagged documents scores with these, and every fit starts from them.
@@ -89,10 +91,21 @@ def label_kinds(frequency: np.ndarray) -> np.ndarray:
     return np.stack([np.ones(len(frequency)), frequency > 0, np.log1p(frequency)], axis=1).astype(np.float32)
 
 
-def centroids(labels_of_docs: sp.csr_matrix, towers: np.ndarray, dense_dim: int) -> np.ndarray:
+class Rows(Protocol):
+    """(n, dim) vectors that are read a block of rows at a time: an array, or what acts as one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, dim)."""
+
+    def __getitem__(self, block: slice, /) -> np.ndarray:
+        """The rows of a block."""
+
+
+def centroids(labels_of_docs: sp.csr_matrix, towers: Rows, dense_dim: int) -> np.ndarray:
     """(n_labels, dim) mean of the documents' (n_docs, dim) vectors for each label, unit in each tower.
 
-    ``towers`` may be a memory map: it is read in blocks. A label without documents has a zero row.
+    A label without documents has a zero row.
     """
     out = np.zeros((labels_of_docs.shape[1], towers.shape[1]), np.float32)
     step = max(1, BLOCK // max(1, towers.shape[1]))
@@ -101,6 +114,22 @@ def centroids(labels_of_docs: sp.csr_matrix, towers: np.ndarray, dense_dim: int)
     out[:, :dense_dim] = unit(out[:, :dense_dim])
     out[:, dense_dim:] = unit(out[:, dense_dim:])
     return out
+
+
+def unfolded(vectors: np.ndarray, frequency: np.ndarray, mix: Mix, scale: np.ndarray, dim: int) -> np.ndarray:
+    """(n, trained_dim + 1) trained prototypes and biases, out of folded (n, len(scale) + 1) vectors.
+
+    The inverse of ``LabelParts.fold``, for the labels' ``frequency`` then; ``dim``: of the untrained towers.
+    A zero row where there was none, or where its weight was so small that rounding has taken it.
+    """
+    kinds = label_kinds(frequency)
+    weight = kinds @ mix.weights[TRAINED]
+    out = vectors[:, dim:].astype(np.float64)
+    known = out[:, :-1].any(axis=1) & (np.abs(weight) > SMALLEST)
+    out[:, :-1] *= scale[dim:]
+    out[:, -1] -= kinds[:, 1:] @ mix.weights[-2:]
+    out = np.divide(out, weight[:, None], out=np.zeros_like(out), where=known[:, None])
+    return out.astype(np.float32)
 
 
 def _pairwise(left: np.ndarray, right: np.ndarray, of_left: np.ndarray, of_right: np.ndarray) -> np.ndarray:

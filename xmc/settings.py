@@ -233,10 +233,42 @@ class EvaluateSettings:
         require_whole("seed", self.seed, 0)
 
 
+@dataclass(frozen=True)
+class LabelSettings:
+    """What ``xmc labels`` reads."""
+
+    run: RunSettings = field(
+        default_factory=RunSettings, metadata=_only("device", "threads", "dtype", "progress")
+    )
+    read: ReadOptions = field(
+        default_factory=ReadOptions, metadata=_only("encoding", "language", "coerce", "on_unknown_label")
+    )
+
+    def validate(self) -> None:
+        """Each part checks itself."""
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """What ``xmc learn`` reads."""
+
+    run: RunSettings = field(
+        default_factory=RunSettings, metadata=_only("device", "threads", "dtype", "progress")
+    )
+    read: ReadOptions = field(
+        default_factory=ReadOptions, metadata=_only("encoding", "coerce", "on_unknown_label", "on_duplicate")
+    )
+
+    def validate(self) -> None:
+        """Each part checks itself."""
+
+
 COMMANDS: dict[str, type] = {
     "inspect": InspectSettings,
     "index": BuildSettings,
     "train": TrainingSettings,
     "tag": TagSettings,
     "eval": EvaluateSettings,
+    "labels": LabelSettings,
+    "learn": LearnSettings,
 }

@@ -54,17 +54,22 @@ def read_source(
         label_set = labels_of(docs[0], options, report) if docs else None
     if label_set is None:
         raise SettingError("--labels F is missing: the format of --docs does not define the labels itself")
+    source = tagged_with(label_set, corpus, options, report)
+    if filter_pairs is not None:
+        source.gold = _without(source.gold, read_filter(filter_pairs, options), filter_pairs)
+    return source
+
+
+def tagged_with(labels: LabelSet, corpus: Corpus | None, options: ReadOptions, report: ReadReport) -> Source:
+    """Ids and gold labels of a corpus in a first pass; unknown labels as ``on_unknown_label`` says."""
     ids: list[str] = []
     blocks: list[sp.csr_matrix] = []
-    reader = GoldReader(label_set, options, report)
+    reader = GoldReader(labels, options, report)
     for batch in corpus.batches(SHARD) if corpus else ():
         ids.extend(batch.ids)
         blocks.append(reader.batch(batch))
-    label_set = reader.finish()
-    gold = _stack(blocks, len(label_set))
-    if filter_pairs is not None:
-        gold = _without(gold, read_filter(filter_pairs, options), filter_pairs)
-    return Source(label_set, corpus, gold, ids)
+    labels = reader.finish()
+    return Source(labels, corpus, _stack(blocks, len(labels)), ids)
 
 
 def _stack(blocks: list[sp.csr_matrix], n_labels: int) -> sp.csr_matrix:

@@ -166,12 +166,93 @@ def test_an_empty_index_answers_with_empty_shortlists(kind, tmp_path):
     assert load_index(tmp_path).search(drawn(3), 5).rows.shape == (3, 0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_removed_row_is_gone_and_can_be_added_again(kind, tmp_path):
+    index, vectors = build(kind)
+    gone = sorted(vectors)[:3]
+    before = np.stack([vectors[row] for row in gone])
+    index.remove(np.array(gone))
+    for name in ("held", "saved", "compacted"):
+        assert not index.has(np.array(gone)).any()
+        assert not set(index.search(before, 20).rows.ravel().tolist()) & set(gone)
+        assert index.n_searchable == len(vectors) - 3
+        if name == "held":
+            index.save(tmp_path)
+            index = load_index(tmp_path)
+        elif name == "saved":
+            index.compact()
+    index.add(np.array(gone), before)
+    assert index.search(before, 1).scores.min() > 0.999
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_is_independent(kind):
+    index, vectors = build(kind)
+    queries, some = drawn(20, seed=6), np.array(sorted(vectors)[:40])
+    before = index.search(queries, 9)
+    other = index.copy()
+    other.replace(some[:10], drawn(10, seed=7))
+    other.retire(some[10:20])
+    other.remove(some[20:30])
+    other.add(np.array([index.n_rows + 1]), drawn(1, seed=8))
+    again = index.search(queries, 9)
+    assert np.array_equal(again.rows, before.rows)
+    assert np.array_equal(again.scores, before.scores)
+    assert other.n_searchable == index.n_searchable - 19
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_renumbered_rows_have_the_same_vectors_and_no_others(kind):
+    index, vectors = build(kind)
+    some = np.array(sorted(vectors)[:50])[::-1]
+    index.retire(some[2:3])
+    wanted = np.append(some, index.n_rows + 7)  # the last one has none
+    other = index.renumbered(wanted)
+    assert other.has(np.arange(len(wanted))).tolist() == [True] * 50 + [False]
+    assert np.array_equal(other.vectors(np.arange(50)), index.vectors(some))
+    assert other.n_searchable == 49
+    found = other.search(drawn(5, seed=6), 100).rows
+    assert found.shape == (5, 49)
+    assert 2 not in found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_without_what_is_as_it_was_loaded(kind, tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    index, vectors = build(kind)
+    assert index.as_loaded == frozenset()
+    index.save(tmp_path / "first")
+    loaded = load_index(tmp_path / "first")
+    same = loaded.as_loaded
+    assert "vectors.npy" in same
+    loaded.replace(np.array(sorted(vectors)[:2]), drawn(2, seed=7))
+    loaded.add(np.array([index.n_rows]), drawn(1, seed=8))
+    loaded.save(tmp_path / "second", without=same)
+    for name in same:
+        assert not (tmp_path / "second" / name).exists()
+        (tmp_path / "second" / name).hardlink_to(tmp_path / "first" / name)
+    again, queries = load_index(tmp_path / "second"), drawn(30, seed=9)
+    assert np.array_equal(again.search(queries, 9).rows, loaded.search(queries, 9).rows)
+    loaded.compact()
+    assert loaded.as_loaded == frozenset()
+
+
+def test_nothing_is_found_once_all_was_removed(tmp_path):
+    index = make_index("exact", DIM)
+    index.add(np.array([0, 4]), drawn(2))
+    index.remove(np.array([0, 4]))
+    index.save(tmp_path)
+    for each in (index, load_index(tmp_path)):
+        assert each.search(drawn(3), 5, np.ones(5, bool)).rows.shape == (3, 0)
+
+
 # What follows holds to the bit for exact search, under every order of changes.
 
 components = st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0])
 vector = st.lists(components, min_size=3, max_size=3).filter(any)
 step = st.tuples(
-    st.sampled_from(["add", "replace", "retire", "restore", "compact"]), st.integers(0, 9), vector
+    st.sampled_from(["add", "replace", "retire", "restore", "remove", "compact"]), st.integers(0, 9), vector
 )
 
 
@@ -198,6 +279,10 @@ def test_any_changes_give_what_brute_force_gives(kind, steps, queries, k, metric
         elif row in vectors and name == "replace":
             index.replace(at, new)
             vectors[row] = new[0]
+        elif row in vectors and name == "remove":
+            index.remove(at)
+            del vectors[row]
+            retired.discard(row)
         elif row in vectors and name in ("retire", "restore"):
             getattr(index, name)(at)
             (retired.add if name == "retire" else retired.discard)(row)

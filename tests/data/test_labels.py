@@ -187,3 +187,32 @@ def test_a_label_file_of_other_content_is_refused(tmp_path: Path, table: pa.Tabl
         writer.write_table(table)
     with pytest.raises(ArtifactError, match=message):
         LabelSet.load(path)
+
+
+def test_replaced_labels_keep_id_and_row():
+    new = label_set(Label("x", "fishing", ("angling",), "by rod", ("L1",)), Label("y", "law", retired=True))
+    labels = four().replaced(np.array([1, 2]), new)
+    assert labels.ids.to_pylist() == ["L1", "L2", "L3", "L4"]
+    assert labels.texts.to_pylist() == ["air transport", "fishing", "law", "budget, annual"]
+    assert labels.alts.to_pylist() == [["aviation", "flying"], ["angling"], [], []]
+    assert labels.broader.to_pylist() == [["L4"], ["L1"], [], []]
+    assert labels.retired.tolist() == [False, True, True, False]  # L2 was, y is marked so
+    assert four().replaced(np.zeros(0, int), four().take(np.zeros(0, int))).table.equals(four().table)
+
+
+def test_labels_retired_and_restored(tmp_path: Path):
+    labels = four().with_retired(np.array([True, False, False, True]))
+    assert labels.retired.tolist() == [True, False, False, True]
+    assert labels.texts.to_pylist() == four().texts.to_pylist()
+    labels.save(tmp_path / "labels.arrow")
+    assert LabelSet.load(tmp_path / "labels.arrow").retired.tolist() == [True, False, False, True]
+
+
+def test_broader_labels_may_be_among_the_known_ones():
+    records = [Label("N1", "tuna", broader=("L2", "N2")), Label("N2", "fish", broader=("Z",))]
+    report = ReadReport()
+    LabelSet.from_records(records, report, four())
+    assert report.counts == {"broader ids were not in the vocabulary": 1}
+    report = ReadReport()
+    LabelSet.from_records(records, report)
+    assert report.counts == {"broader ids were not in the vocabulary": 2}

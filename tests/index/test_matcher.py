@@ -128,3 +128,16 @@ def test_best_columns_of_a_document_do_not_depend_on_the_others(scores, k):
     of_doc, columns = best_columns(scores, k, allowed)
     for i in range(len(scores)):
         assert columns[of_doc == i].tolist() == best_columns(scores[i : i + 1], k, allowed)[1].tolist()
+
+
+def test_replaced_names_stand_where_the_old_ones_stood():
+    names = sp.csr_matrix(np.arange(1, 13, dtype=np.float32).reshape(4, 3) / 100)
+    known = LabelMatcher(names, np.array([0, 2, 2, 4]))  # the second label has no name
+    new = sp.csr_matrix(np.arange(1, 10, dtype=np.float32).reshape(3, 3) / 10)
+    changed = known.replaced(np.array([4, 0]), new, np.array([0, 1, 3]), 5)
+    assert changed.starts.tolist() == [0, 2, 2, 4, 4, 5]
+    for label, wanted in [(0, new[1:]), (1, names[:0]), (2, names[2:]), (3, names[:0]), (4, new[:1])]:
+        assert np.array_equal(changed.names_of(label).toarray(), wanted.toarray())
+    assert known.n_labels == 3
+    same = known.replaced(np.zeros(0, int), names[:0], np.zeros(1, int), 3)
+    assert (same.features != names).nnz == 0

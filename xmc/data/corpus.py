@@ -19,6 +19,8 @@ from xmc.errors import InputError, SettingError
 
 __all__ = ["Corpus", "DocumentBatch", "GoldReader", "label_matrix"]
 
+NUMBERED = "documents had no id and were numbered"
+
 
 class Corpus:
     """Documents of one or more files, all of text or all rows of sparse features, in file order.
@@ -103,7 +105,7 @@ class _Pass:
                     if not doc_id:
                         batch.ids[i] = str(self._n_docs + i + 1)
                         if batch.texts is not None:  # rows of features never have ids
-                            self._report.count("documents had no id and were numbered", batch.places[i])
+                            self._report.count(NUMBERED, batch.places[i])
                 self._n_docs += len(batch)
                 yield batch
 
@@ -149,7 +151,7 @@ class _Pass:
             return batch
         for i in repeats:
             self._report.count("documents had an id that stood before and were left out", batch.places[i])
-        return _rows(batch, np.setdiff1d(np.arange(len(batch)), repeats))
+        return batch.take(np.setdiff1d(np.arange(len(batch)), repeats))
 
     def _refuse(self, doc_id: str, position: int, where: str) -> None:
         """Raise for a repeated id; reading again finds its first place, or that only hashes are equal."""
@@ -208,8 +210,8 @@ def _resized(batches: Iterable[DocumentBatch], size: int) -> Iterator[DocumentBa
         held.append(batch)
         while sum(map(len, held)) >= size:
             joined = _joined(held)
-            yield _rows(joined, np.arange(size))
-            held = [_rows(joined, np.arange(size, len(joined)))]
+            yield joined.take(np.arange(size))
+            held = [joined.take(np.arange(size, len(joined)))]
     if sum(map(len, held)):
         yield _joined(held)
 
@@ -232,17 +234,4 @@ def _joined(batches: list[DocumentBatch]) -> DocumentBatch:
         vstack(features, format="csr") if features else None,
         [each for labels in gold for each in labels] if has_gold else None,
         [where for batch in batches for where in batch.places],
-    )
-
-
-def _rows(batch: DocumentBatch, rows: np.ndarray) -> DocumentBatch:
-    def pick(values: list) -> list:
-        return [values[i] for i in rows]
-
-    return DocumentBatch(
-        pick(batch.ids),
-        None if batch.texts is None else pick(batch.texts),
-        None if batch.features is None else batch.features[rows],
-        None if batch.labels is None else pick(batch.labels),
-        pick(batch.places),
     )

@@ -17,14 +17,17 @@ from xmc.errors import InputError, place
 
 
 def read_labels(
-    path: str | Path, options: ReadOptions | None = None, report: ReadReport | None = None
+    path: str | Path,
+    options: ReadOptions | None = None,
+    report: ReadReport | None = None,
+    known: LabelSet | None = None,
 ) -> LabelSet:
-    """Read a vocabulary of any known format."""
+    """Read a vocabulary of any known format; ``known``: labels that it may name as broader ones."""
     path, options = Path(path), options or ReadOptions()
     report = report if report is not None else ReadReport()
     options.validate()
     records = label_format(path, options).load().read_labels(path, options, report)
-    labels = LabelSet.from_records(records, report)
+    labels = LabelSet.from_records(records, report, known)
     if not len(labels):
         raise InputError(f"{path}: holds no label; at least one was wanted")
     return labels

@@ -27,22 +27,27 @@ class LabelSet:
         self.table = table.cast(TABLE_SCHEMA).combine_chunks()
 
     @staticmethod
-    def from_records(records: Iterable[Label], report: ReadReport | None = None) -> LabelSet:
+    def from_records(
+        records: Iterable[Label], report: ReadReport | None = None, known: LabelSet | None = None
+    ) -> LabelSet:
         """Labels in the order in which they come, a row each.
 
         An id that stands twice with the same text is one label, counted; with another text it is an
-        `InputError` that names both places. Broader ids of labels that do not exist are counted.
+        `InputError` that names both places. Broader ids of labels that do not exist, neither here nor among
+        the ``known`` ones, are counted.
         """
         report = report if report is not None else ReadReport()
         builder = LabelBuilder(report)
         for record in records:
             builder.add(record)
         labels = LabelSet(builder.finish())
-        labels._count_unknown_broader(report)
+        labels._count_unknown_broader(report, known)
         return labels
 
-    def _count_unknown_broader(self, report: ReadReport) -> None:
+    def _count_unknown_broader(self, report: ReadReport, known: LabelSet | None) -> None:
         broader = self.broader.flatten().unique()
+        if known is not None and len(broader):
+            broader = broader.filter(pa.array(known.rows(broader.to_pylist()) < 0))
         if not len(broader):
             return
         unknown = broader.filter(pa.array(self.rows(broader.to_pylist()) < 0)).to_pylist()
@@ -146,6 +151,22 @@ class LabelSet:
                 f"label ids already in the vocabulary: {some(twice)}; only new ones can be added"
             )
         return LabelSet(pa.concat_tables([self.table, other.table]))
+
+    def replaced(self, rows: np.ndarray, other: LabelSet) -> LabelSet:
+        """These labels with the names, descriptions and broader ids of ``other``'s in the (n,) rows.
+
+        The labels in these rows keep their ids; ``other`` may retire one, not restore it.
+        """
+        source = np.arange(len(self))
+        source[rows] = len(self) + np.arange(len(rows))
+        table = pa.concat_tables([self.table, other.table]).take(pa.array(source))
+        labels = LabelSet(table.set_column(0, TABLE_SCHEMA.field("id"), self.ids))
+        return labels.with_retired(self.retired | labels.retired)
+
+    def with_retired(self, retired: np.ndarray) -> LabelSet:
+        """These labels, of which the (n_labels,) bool ``retired`` are retired."""
+        at = TABLE_SCHEMA.get_field_index("retired")
+        return LabelSet(self.table.set_column(at, TABLE_SCHEMA.field(at), pa.array(retired, pa.bool_())))
 
     def save(self, path: Path) -> None:
         """Write one Arrow IPC file."""

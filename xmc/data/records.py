@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
     from scipy.sparse import csr_matrix
 
 
@@ -71,3 +72,17 @@ class DocumentBatch:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def take(self, rows: np.ndarray) -> DocumentBatch:
+        """The documents at the (n,) rows, in their order."""
+
+        def pick(values: list) -> list:
+            return [values[i] for i in rows]
+
+        return DocumentBatch(
+            pick(self.ids),
+            None if self.texts is None else pick(self.texts),
+            None if self.features is None else self.features[rows],
+            None if self.labels is None else pick(self.labels),
+            pick(self.places),
+        )

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from xmc.errors import ArtifactError
+from xmc.index import files
 from xmc.index.base import IndexInputError, Metric, check_vectors
 from xmc.index.fitting import ANN_KINDS, fit
 from xmc.index.kernel import pair_scores, rank_pairs, to_unit
 from xmc.index.scan import Ranked, Scan
+from xmc.index.store import VectorStore
 from xmc.index.stored import StoredIndex
 from xmc.index.structures import Effort, Structure, build_structure, load_structure
 
@@ -23,6 +25,7 @@ TUNED_K = 100
 TUNING_QUERIES = 200
 # With a smaller share of the main segment eligible, exact search over them is the cheaper one.
 MIN_ELIGIBLE = 0.1
+FAISS = "index.faiss"
 # Candidates in memory at a time.
 BLOCK_CANDIDATES = 2**21
 
@@ -33,6 +36,8 @@ class AnnIndex(StoredIndex):
     The least effort is used that reached ``recall`` on sample queries. A query for which FAISS proposes too
     few eligible candidates is searched exactly. FAISS works on the CPU, so the vectors lie there.
     """
+
+    MAIN_FILES = frozenset({files.MAIN, FAISS})
 
     def __init__(
         self, kind: str, dim: int, metric: Metric = "cosine", recall: float = 0.95, strict: bool = False
@@ -55,6 +60,7 @@ class AnnIndex(StoredIndex):
         self._structure: Structure | None = None
         self._effort = Effort(1, 1)
         self._tuned_k = TUNED_K
+        self._n_bytes = 0  # of the structure's file
 
     @property
     def built_as(self) -> str:
@@ -67,7 +73,8 @@ class AnnIndex(StoredIndex):
         name, notice = fit(self.kind, self.n_searchable, self.strict)
         store = self._store.compacted()
         structure = None if name == "exact" else build_structure(name, store.main.vectors.numpy())
-        self._store, self._structure, self.notice = store, structure, notice
+        self._put(store)
+        self._structure, self.notice = structure, notice
         if structure:
             self._tune(self._sample(asked), structure)
 
@@ -80,12 +87,18 @@ class AnnIndex(StoredIndex):
             raise ArtifactError(f"{path}: does not describe a FAISS index; rebuild the index")
         return cls(described["kind"], described["dim"], described["metric"], recall, strict)
 
-    def _save_structure(self, directory: Path) -> dict[str, Any]:
+    def _put(self, store: VectorStore) -> None:
+        super()._put(store)
+        self._structure = None
+
+    def _save_structure(self, directory: Path, without: frozenset[str]) -> dict[str, Any]:
         described: dict[str, Any] = {"recall": float(self.recall), "strict": self.strict, "structure": None}
         if self._structure:
+            if FAISS not in without:
+                self._n_bytes = self._structure.save(directory / FAISS)
             described["structure"] = {
                 "name": self._structure.name,
-                "bytes": self._structure.save(directory / "index.faiss"),
+                "bytes": self._n_bytes,
                 "breadth": self._effort.breadth,
                 "fetch": self._effort.fetch,
                 "tuned_k": self._tuned_k,
@@ -101,7 +114,7 @@ class AnnIndex(StoredIndex):
         if not sound or found.get("name") not in ANN_KINDS:
             raise ArtifactError(f"{directory / 'index.json'}: structure is damaged; rebuild the index")
         n_main = len(self._store.main)
-        path = directory / "index.faiss"
+        path, self._n_bytes = directory / FAISS, found["bytes"]
         self._structure = load_structure(path, found["name"], n_main, self.dim, found["bytes"])
         self._effort = Effort(found["breadth"], found["fetch"])
         self._tuned_k = found["tuned_k"]

@@ -115,6 +115,27 @@ class LabelIndex(ABC):
             IndexInputError: a row has no vector.
         """
 
+    @abstractmethod
+    def remove(self, rows: np.ndarray) -> None:
+        """Take the vectors of the (n,) rows out, as if they had never been added.
+
+        Their bytes may lie in saved files until ``compact``, which leaves none.
+
+        Raises:
+            IndexInputError: a row has no vector.
+        """
+
+    @abstractmethod
+    def copy(self) -> LabelIndex:
+        """An index with the same content; what is done to one does not change the other."""
+
+    @abstractmethod
+    def renumbered(self, rows: np.ndarray) -> LabelIndex:
+        """A new index whose rows 0..n-1 have the vectors that the (n,) rows have here, if any.
+
+        It holds no other vectors. Search is exact until ``compact``.
+        """
+
     @property
     def built_as(self) -> str:
         """The kind of search in use: with too few vectors for ``kind`` another one, as ``notice`` says."""
@@ -139,9 +160,17 @@ class LabelIndex(ABC):
             IndexInputError: a row has no vector.
         """
 
+    @property
+    def as_loaded(self) -> frozenset[str]:
+        """Names of the files that ``save`` would write as they were when the index was loaded."""
+        return frozenset()
+
     @abstractmethod
-    def save(self, directory: Path) -> None:
-        """Write the index's files into an existing, empty directory."""
+    def save(self, directory: Path, without: frozenset[str] = frozenset()) -> None:
+        """Write the index's files into an existing, empty directory.
+
+        ``without``: names out of ``as_loaded``, of files that are put there by other means.
+        """
 
     def search(self, queries: np.ndarray, k: int, allowed: np.ndarray | None = None) -> Shortlist:
         """The min(k, searchable) best rows of each of the (n_queries, dim) queries.

@@ -22,6 +22,7 @@ from xmc.index.base import METRICS
 from xmc.index.store import VectorStore
 
 REBUILD = "rebuild the index"
+MAIN = "vectors.npy"
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,13 @@ class IndexArrays:
     retired: np.ndarray
 
 
-def save(directory: Path, store: VectorStore, described: dict[str, Any]) -> None:
-    """Write an index's vectors, rows and description into an existing directory."""
+def save(directory: Path, store: VectorStore, described: dict[str, Any], without: frozenset[str]) -> None:
+    """Write an index into an existing directory, but the files ``without``."""
     main, tail = store.main.vectors, store.tail.vectors
     if not len(main):  # vectors.npy is mapped when it is loaded, tail.npy is read into memory
         main, tail = tail, main
-    save_array(directory / "vectors.npy", main.cpu().numpy())
+    if MAIN not in without:
+        save_array(directory / MAIN, main.cpu().numpy())
     save_array(directory / "tail.npy", tail.cpu().numpy())
     save_array(directory / "rows.npy", store.row_at)
     save_array(directory / "retired.npy", store.retired_rows)
@@ -76,9 +78,9 @@ def load_arrays(directory: Path, dim: int, n_rows: int | None) -> IndexArrays:
     Raises:
         ArtifactError: one is missing, damaged, or does not fit the others or the ``n_rows`` labels.
     """
-    main = load_array(directory / "vectors.npy")
+    main = load_array(directory / MAIN)
     tail = load_array(directory / "tail.npy", mmap=False)
-    _check(directory / "vectors.npy", main, np.float32, (None, dim))
+    _check(directory / MAIN, main, np.float32, (None, dim))
     _check(directory / "tail.npy", tail, np.float32, (None, dim))
     rows = load_array(directory / "rows.npy", mmap=False)
     _check(directory / "rows.npy", rows, np.int64, (len(main) + len(tail),))

@@ -70,6 +70,20 @@ def load_index(directory: Path, n_rows: int | None = None, device: str = "cpu") 
     return ExactIndex.load(directory, n_rows, device)
 
 
+def save_index(index: LabelIndex, directory: Path, before: LabelIndex | None = None) -> list[str]:
+    """Write an index into a new directory, but not the files that ``before`` has, from which it was changed.
+
+    Returns:
+        the names of these files as ``index/NAME``, or the directory's own name where nothing was changed.
+    """
+    if index is before:
+        return [directory.name]
+    directory.mkdir()
+    same = frozenset() if before is None else index.as_loaded & before.as_loaded
+    index.save(directory, same)
+    return [f"{directory.name}/{name}" for name in sorted(same)]
+
+
 def unknown_kind(kind: str) -> str:
     """The message for a kind that there is not, with the nearest that there is."""
     near = difflib.get_close_matches(kind, KINDS, n=1)

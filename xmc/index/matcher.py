@@ -61,8 +61,23 @@ class LabelMatcher:
                 self._best(leads[start : start + step] @ self._by_feature),
             )
 
+    def replaced(
+        self, rows: np.ndarray, features: sp.csr_matrix, starts: np.ndarray, n_labels: int
+    ) -> LabelMatcher:
+        """A matcher of ``n_labels`` labels, of which those of the (n,) rows, old or new, have other names.
+
+        ``features`` (n_names, n_features) and ``starts`` (n + 1,): the names of these labels.
+        """
+        first, count = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.int64)
+        first[: self.n_labels], count[: self.n_labels] = self.starts[:-1], np.diff(self.starts)
+        first[rows], count[rows] = self.features.shape[0] + starts[:-1], np.diff(starts)
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+        order = np.repeat(first - bounds[:-1], count) + np.arange(bounds[-1])
+        return LabelMatcher(sp.vstack([self.features, features], format="csr")[order], bounds)
+
     def save(self, directory: Path) -> None:
-        """Write the names' features and bounds into an existing directory."""
+        """Write the names' features and bounds into a directory, made if missing."""
+        directory.mkdir(exist_ok=True)
         save_csr(directory / "names.npz", self.features)
         save_array(directory / "starts.npy", self.starts)
 

@@ -90,6 +90,13 @@ class VectorStore:
         self._retired[rows] = retired
         self._live = None
 
+    def remove(self, rows: np.ndarray) -> None:
+        """Take the vectors of (n,) present rows out; their places stay empty until :meth:`compacted`."""
+        self.row_at[self.positions(rows)] = -1
+        self._position_of[rows] = -1
+        self._retired[rows] = False
+        self._live = None
+
     def positions(self, rows: np.ndarray) -> np.ndarray:
         """(n,) int64: where the current vectors of the (n,) rows lie; refuses rows without a vector."""
         refuse(rows[~self.has(rows)], "not in the index; add gives it a vector")
@@ -115,6 +122,18 @@ class VectorStore:
             torch.as_tensor(self.take(self._position_of[part])) for part in (rows[~away], rows[away])
         )
         return VectorStore(main, np.concatenate((rows[~away], rows[away])), rows[away], tail)
+
+    def copy(self) -> VectorStore:
+        """A store that can be changed without changing this one; the main vectors are shared."""
+        return VectorStore(
+            self.main.vectors, self.row_at.copy(), self.retired_rows, self.tail.vectors.clone()
+        )
+
+    def renumbered(self, rows: np.ndarray) -> VectorStore:
+        """A store in which the vectors of the (n,) rows belong to rows 0..n-1; it holds no others."""
+        held = np.flatnonzero(self.has(rows))
+        main = torch.as_tensor(self.take(self.positions(rows[held])))
+        return VectorStore(main, held, np.flatnonzero(np.isin(rows, self.retired_rows)))
 
     def _append(self, rows: np.ndarray, vectors: Tensor) -> None:
         self._position_of[rows] = np.arange(len(self.row_at), len(self.row_at) + len(rows))

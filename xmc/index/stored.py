@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,13 @@ Self = TypeVar("Self", bound="StoredIndex")
 
 
 class StoredIndex(LabelIndex):
-    """A label index over a :class:`VectorStore`; a kind adds how the main segment is searched."""
+    """A label index over a :class:`VectorStore`; a kind adds how the main segment is searched.
+
+    Attributes:
+        MAIN_FILES: the files that hold the main segment, and so change only when it is built anew.
+    """
+
+    MAIN_FILES = frozenset({files.MAIN})
 
     def __init__(self, dim: int, metric: Metric = "cosine", device: str = "cpu") -> None:
         """An empty index whose vectors lie on ``device``: "cpu", "cuda", "cuda:1", or "auto".
@@ -32,6 +39,7 @@ class StoredIndex(LabelIndex):
         self._device = resolve_device(device)
         none = np.zeros(0, dtype=np.int64)
         self._store = VectorStore(torch.empty((0, dim), device=self._device), none, none)
+        self._as_loaded: frozenset[str] = frozenset()
 
     @property
     def n_rows(self) -> int:
@@ -65,19 +73,45 @@ class StoredIndex(LabelIndex):
         """See :meth:`LabelIndex.restore`."""
         self._store.set_retired(check_rows(rows), False)
 
+    def remove(self, rows: np.ndarray) -> None:
+        """See :meth:`LabelIndex.remove`."""
+        self._store.remove(check_rows(rows))
+
+    def copy(self: Self) -> Self:
+        """See :meth:`LabelIndex.copy`."""
+        made = copy.copy(self)
+        made._store = self._store.copy()
+        return made
+
+    def renumbered(self: Self, rows: np.ndarray) -> Self:
+        """See :meth:`LabelIndex.renumbered`."""
+        made = copy.copy(self)
+        made._put(self._store.renumbered(check_rows(rows)))
+        return made
+
     def compact(self, queries: np.ndarray | None = None) -> None:
         """See :meth:`LabelIndex.compact`."""
-        self._store = self._store.compacted()
+        self._put(self._store.compacted())
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """See :meth:`LabelIndex.vectors`."""
         positions = self._store.positions(np.asarray(rows, dtype=np.int64))
         return torch.as_tensor(self._store.take(positions)).cpu().numpy()
 
-    def save(self, directory: Path) -> None:
+    def _put(self, store: VectorStore) -> None:
+        """Put another store in the place of this one; what was built over its main segment goes."""
+        self._store, self._as_loaded = store, frozenset()
+
+    @property
+    def as_loaded(self) -> frozenset[str]:
+        """See :meth:`LabelIndex.as_loaded`."""
+        return self._as_loaded
+
+    def save(self, directory: Path, without: frozenset[str] = frozenset()) -> None:
         """See :meth:`LabelIndex.save`."""
         described = {"kind": self.kind, "dim": self.dim, "metric": self.metric, "notice": self.notice}
-        files.save(directory, self._store, described | self._save_structure(directory))
+        described |= self._save_structure(directory, without)
+        files.save(directory, self._store, described, without)
 
     @classmethod
     def load(cls: type[Self], directory: Path, n_rows: int | None = None, device: str = "cpu") -> Self:
@@ -99,6 +133,8 @@ class StoredIndex(LabelIndex):
         main, tail = (files.as_tensor(part).to(index._device) for part in (arrays.main, arrays.tail))
         index._store = VectorStore(main, arrays.rows, arrays.retired, tail)
         index._load_structure(directory, described)
+        if len(main):  # else what is changed becomes the main segment of what is saved
+            index._as_loaded = frozenset(n for n in cls.MAIN_FILES if (directory / n).is_file())
         return index
 
     @classmethod
@@ -108,7 +144,7 @@ class StoredIndex(LabelIndex):
             raise ArtifactError(f"{path}: found an index of kind {described['kind']!r}, wanted {cls.kind}")
         return cls(described["dim"], described["metric"], device)
 
-    def _save_structure(self, directory: Path) -> dict[str, Any]:
+    def _save_structure(self, directory: Path, without: frozenset[str]) -> dict[str, Any]:
         """Write what a kind keeps besides the vectors; what index.json shall say of it."""
         return {}
 
@@ -117,7 +153,7 @@ class StoredIndex(LabelIndex):
 
     def _search(self, queries: np.ndarray, k: int, allowed: np.ndarray | None) -> Shortlist:
         eligible = self._store.live
-        if allowed is not None:
+        if allowed is not None and self.n_rows:
             eligible = eligible & allowed[np.maximum(self._store.row_at, 0)]
         asked = files.as_tensor(to_unit(queries) if self.metric == "cosine" else queries)
         n_best = min(k, int(np.count_nonzero(eligible)))

@@ -27,10 +27,10 @@ class RerankInputs(NamedTuple):
 
     Similarities are cosines. ``place`` (n, c) int64: which candidate, -1 for none; ``own`` (n, c, n_own): the
     first stage's features and the prototype's similarity to the document in each tower; ``log_odds`` (n, c)
-    of the first stage; ``carried`` (n, c, k): 1 where the neighbour has the label; ``pairs``
-    (n, c, k, 1 + t): the prototype and the mean prototype of the neighbour's labels, and the prototype and
-    the neighbour in each tower; ``near`` (n, k, 1 + t): the document and the neighbour, joined and in each
-    tower; ``windows`` (n, c, w): the prototype and each window; ``is_window`` (n, w).
+    of the first stage; ``carried`` (n, c, k): 1 where the neighbour has the label, less where that counts for
+    less; ``pairs`` (n, c, k, 1 + t): the prototype and the mean prototype of the neighbour's labels, and the
+    prototype and the neighbour in each tower; ``near`` (n, k, 1 + t): the document and the neighbour, joined
+    and in each tower; ``windows`` (n, c, w): the prototype and each window; ``is_window`` (n, w).
     """
 
     place: Tensor
@@ -156,7 +156,7 @@ class _Block:
         return np.asarray(compact @ vectors, np.float32)
 
     def _carried(self) -> Tensor:
-        """(n, c, k) 1 where a neighbour carries the candidate."""
+        """(n, c, k) 1 where a neighbour carries the candidate, less where its vote counts for less."""
         out = np.zeros((*self.rows.shape, self.near.shape[1]), np.float32)
         memory = self.shortlister.memory
         if memory is None or not out.size:
@@ -170,7 +170,7 @@ class _Block:
         if len(keys):
             at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             hit = keys[at] == wanted
-            out[doc[at[hit]], place[at[hit]], pair[hit] % k] = 1
+            out[doc[at[hit]], place[at[hit]], pair[hit] % k] = labels.data[hit]
         return torch.from_numpy(out)
 
     def _windows(self, dense: WindowVectors | None, prototypes: Tensor) -> tuple[Tensor, Tensor]:

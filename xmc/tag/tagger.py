@@ -53,7 +53,7 @@ class Tagger:
         self.encoder: DualEncoder = model.encoder
         self.weights: Weights = model.weights
         self.memory = model.memory
-        self.frequency = model.frequency
+        self.frequency = model.counted
         self.shortlister: Shortlister = model.shortlister()
         self.run_settings = run_settings or {}
 

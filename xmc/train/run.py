@@ -16,6 +16,7 @@ from xmc.encoders.dual import Encoded
 from xmc.encoders.lexical import LexicalTower
 from xmc.encoders.trained import TrainedTower
 from xmc.encoders.writer import FeatureWriter, read_features
+from xmc.network import LabelPrototypeNetwork
 from xmc.settings import TrainSettings
 from xmc.train.checkpoint import Checkpoints
 from xmc.train.data import TrainingData
@@ -49,13 +50,16 @@ class TrainingSource:
 class Trained:
     """A trained tower and the (n_labels, dim + 1) prototypes and biases, zero rows where there is none.
 
-    ``by_text``: labels without documents have a prototype too, and hidden ones were hidden in training.
+    ``by_text``: labels without documents have a prototype too, and hidden ones were hidden in training;
+    ``network``, ``learned`` (n_labels,) bool: what made them, and labels with documents in training.
     """
 
     tower: TrainedTower
     prototypes: np.ndarray
     n_epochs: int
     by_text: bool
+    network: LabelPrototypeNetwork
+    learned: np.ndarray
 
     def without(self, hidden: np.ndarray) -> np.ndarray:
         """The prototypes as they would be if no document had the ``hidden`` (n_labels,) labels."""
@@ -97,7 +101,8 @@ def train(
     labels = trainer.labels
     out = np.zeros((gold.shape[1], tower.dim + 1), np.float32)
     out[labels.rows] = labels.prototypes(labels.rows).numpy()
-    return Trained(tower, out, trainer.progress.best_epoch, recipe.by_text)
+    epoch, learned = trainer.progress.best_epoch, data.frequency > 0
+    return Trained(tower, out, epoch, recipe.by_text, trainer.network, learned)
 
 
 def _prepared(
