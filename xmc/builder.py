@@ -36,7 +36,7 @@ from xmc.source import SHARD, Source
 from xmc.train.run import Split, Trained, TrainingSource, train
 from xmc.trained_labels import TrainedLabels
 
-SMALL = 0.05  # share of held-out documents from which they are too many to be left untrained
+SMALL = 0.1  # share of held-out documents from which they are too many to be left untrained
 EVEN = 0.5
 N_QUERIES = 256  # documents on which the recall of an approximate index is measured
 

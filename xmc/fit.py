@@ -27,7 +27,7 @@ from xmc.rerank.inputs import RerankInputs, rerank_inputs
 from xmc.rerank.run import merged, rescored
 from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
 
-MAX_HELD_OUT = 1000
+MAX_HELD_OUT = 4000
 HELD_OUT_SHARE = 0.2
 HIDDEN_SHARE = 0.05
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)

@@ -13,7 +13,8 @@ from xmc.mix import ENOUGH
 from xmc.rerank.head import RerankHead
 from xmc.rerank.inputs import RerankInputs
 
-EPOCHS = 12
+EPOCHS = (4, 12)
+ENOUGH_STEPS = 500  # after which few more passes are made
 BATCH = 32  # documents
 RATE, DECAY = 3e-3, 1e-2
 WARM_UP = 20  # steps
@@ -57,7 +58,7 @@ def scores(head: RerankHead, inputs: RerankInputs) -> Tensor:
 
 
 def _fit(inputs: RerankInputs, right: Tensor, seed: int) -> RerankHead:
-    """The head after ``EPOCHS`` passes; the same for the same inputs and seed."""
+    """The head after some passes; the same for the same inputs and seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = RerankHead(inputs.own.shape[2], inputs.near.shape[2] - 1)
@@ -70,9 +71,10 @@ def _fit(inputs: RerankInputs, right: Tensor, seed: int) -> RerankHead:
 
 def _descend(head: RerankHead, inputs: RerankInputs, right: Tensor) -> None:
     adam = torch.optim.AdamW(head.parameters(), lr=RATE, weight_decay=DECAY)
-    n_steps = EPOCHS * -(-len(right) // BATCH)
-    step = 0
-    for _ in range(EPOCHS):
+    per_epoch = -(-len(right) // BATCH)
+    n_epochs = int(np.clip(round(ENOUGH_STEPS / per_epoch), *EPOCHS))
+    n_steps, step = n_epochs * per_epoch, 0
+    for _ in range(n_epochs):
         for rows in torch.randperm(len(right)).split(BATCH):
             for group in adam.param_groups:
                 group["lr"] = RATE * min(1.0, (step + 1) / WARM_UP) * (1 - step / n_steps)
