@@ -147,6 +147,12 @@ def test_retired_labels_are_no_candidates_of_the_fit(task):
     assert set(found.rows % 2) == {0}
 
 
+def test_where_all_labels_are_retired_nothing_is_fitted(task):
+    start, found = Weights.unfitted(task.encoder), replace(task, active=np.zeros(60, bool)).fit()
+    assert (found.final.weights == start.final.weights).all()
+    assert (found.reranker, found.calibration) == (None, None)
+
+
 def test_without_gold_labels_nothing_is_fitted(task):
     none = sp.csr_matrix((30, 60), dtype=np.float32)
     start = Weights.unfitted(task.encoder)

@@ -212,6 +212,8 @@ class FitTask:
         shortlister: Shortlister,
     ) -> tuple[RerankHead | None, np.ndarray]:
         """The reranker, and (n_candidates,) log odds as documents get that it was not fitted on."""
+        if not right.any():
+            return None, log_odds
         inputs = RerankInputs.concat(list(rerank_inputs(found, context, log_odds, self.encoded, shortlister)))
         place = inputs.place.numpy()
         fitted = fit_reranker(inputs, torch.from_numpy(right[place] & (place >= 0)), self.seed)

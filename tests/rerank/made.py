@@ -15,6 +15,7 @@ from xmc.encoders.lexical import unit
 from xmc.encoders.windows import WindowVectors
 from xmc.index.kinds import make_index
 from xmc.memory import DocumentMemory
+from xmc.rerank.head import RerankHead
 from xmc.rerank.inputs import RerankInputs, rerank_inputs
 from xmc.shortlist import Candidates, Shortlister
 
@@ -136,3 +137,15 @@ def random_inputs(n: int = 5, c: int = 7, k: int = 6, w: int = 3, t: int = 2, se
         cosines(n, c, w),
         torch.arange(w).expand(n, w) < torch.arange(n)[:, None] % (w + 1),
     )
+
+
+def stirred(seed: int = 0, t: int = 2, n_own: int = N_OWN) -> RerankHead:
+    """A head whose every weight counts, as after fitting."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = RerankHead(n_own + t, t)
+        for weight in head.parameters():
+            weight.data.add_(0.5 * torch.randn_like(weight))
+        head.mean.copy_(torch.randn_like(head.mean))
+        head.spread.copy_(torch.rand_like(head.spread) + 0.5)
+    return head.eval()

@@ -7,25 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.rerank.made import N_OWN, random_inputs
+from tests.rerank.made import N_OWN, random_inputs, stirred
 from xmc.artifacts import load_tensors, save_tensors
 from xmc.errors import ArtifactError
 from xmc.rerank.head import RerankHead
 from xmc.rerank.inputs import RerankInputs
 
 T = 2  # towers
-
-
-def stirred(seed: int = 0, t: int = T) -> RerankHead:
-    """A head whose every weight counts, as after fitting."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        head = RerankHead(N_OWN + t, t)
-        for weight in head.parameters():
-            weight.data.add_(0.5 * torch.randn_like(weight))
-        head.mean.copy_(torch.randn_like(head.mean))
-        head.spread.copy_(torch.rand_like(head.spread) + 0.5)
-    return head.eval()
 
 
 @torch.no_grad()
