@@ -13,9 +13,17 @@ from xmc import builder, source
 from xmc.build import build_model
 from xmc.errors import InputError, SettingError
 from xmc.model import Model
-from xmc.settings import BuildSettings, EncoderSettings, IndexSettings, RunSettings
+from xmc.settings import (
+    BuildSettings,
+    EncoderSettings,
+    IndexSettings,
+    RunSettings,
+    TrainingSettings,
+    TrainSettings,
+)
 
 FAST = BuildSettings(encoder=EncoderSettings(dense="none"))
+TRAINED = TrainingSettings(encoder=EncoderSettings(dense="none"), train=TrainSettings(epochs=1, dim=8))
 
 
 @pytest.fixture
@@ -197,3 +205,38 @@ def test_shards_of_any_size_give_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "SHARD", 7)
     build_model(*paths, None, tmp_path / "pieces", FAST)
     assert data_files(tmp_path / "pieces") == data_files(tmp_path / "whole")
+
+
+def test_no_document_meets_its_duplicate_in_the_fit(tmp_path, monkeypatch):
+    tasks = []
+
+    class Seen(builder.FitTask):
+        def fit(self):
+            tasks.append(self)
+            return super().fit()
+
+    monkeypatch.setattr(builder, "FitTask", Seen)
+    label_records, documents = synthetic(60, 150)
+    twins = [(f"again-{i}", text, gold) for i, text, gold in documents]
+    docs = docs_file(tmp_path / "docs.jsonl", [*documents, *twins])
+    model = built(labels_file(tmp_path / "labels.jsonl", label_records), [docs], tmp_path / "model")
+    assert len(model.memory) == 300
+    task = tasks[0]
+    found = task.memory.neighbours(task.encoded.towers * task.encoder.scale, 10, task.among)
+    assert found.scores.max() < 0.999
+    apart = np.flatnonzero(~task.among)
+    assert len(set(apart % 150)) * 2 == len(apart)
+    known = sum(len(documents[i % 150][2]) for i in np.flatnonzero(task.among))
+    assert task.parts.frequency.sum() == task.memory.labels.nnz <= known
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_documents_that_are_all_or_nearly_all_the_same(tmp_path, train):
+    for n_others in (0, 1):
+        folder = tmp_path / str(n_others)
+        folder.mkdir()
+        same = [(f"same{i}", "Fisheries and the annual budget", ["L2", "L4"]) for i in range(40)]
+        docs = docs_file(folder / "docs.jsonl", [*same, *DOCS[:n_others]])
+        settings = TRAINED if train else FAST
+        model = built(labels_file(folder / "labels.jsonl"), [docs], folder / "model", settings)
+        assert len(model.memory) == 40 + n_others

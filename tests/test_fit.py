@@ -11,7 +11,16 @@ from tests.cases.corpus_t import synthetic
 from xmc.data.records import DocumentBatch
 from xmc.encoders.dual import DualEncoder
 from xmc.encoders.lexical import LexicalSettings, LexicalTower, unit
-from xmc.fit import MAX_HELD_OUT, FitTask, Weights, fit_share, fit_trained_share, held_out, without_held_out
+from xmc.fit import (
+    MAX_HELD_OUT,
+    FitTask,
+    Weights,
+    fit_share,
+    fit_trained_share,
+    held_out,
+    with_duplicates,
+    without_held_out,
+)
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
@@ -138,6 +147,12 @@ def test_retired_labels_are_no_candidates_of_the_fit(task):
     assert set(found.rows % 2) == {0}
 
 
+def test_where_all_labels_are_retired_nothing_is_fitted(task):
+    start, found = Weights.unfitted(task.encoder), replace(task, active=np.zeros(60, bool)).fit()
+    assert (found.final.weights == start.final.weights).all()
+    assert (found.reranker, found.calibration) == (None, None)
+
+
 def test_without_gold_labels_nothing_is_fitted(task):
     none = sp.csr_matrix((30, 60), dtype=np.float32)
     start = Weights.unfitted(task.encoder)
@@ -177,3 +192,30 @@ def test_labels_without_names_are_never_hidden():
     held = held_out(400, 0)
     rest = without_held_out(gold, held, np.zeros(60, bool), 0)
     assert rest.nnz == gold[~held].nnz
+
+
+def test_documents_with_the_words_of_a_held_out_one_are_put_apart_with_it():
+    rng = np.random.default_rng(0)
+    of = np.array([0, 1, 2, 0, 4, 5, 1, 0, 5])  # which vector each document has
+    words = rng.standard_normal((6, 8)).astype(np.float32)[of]
+    held = np.arange(9) < 2
+    assert np.flatnonzero(with_duplicates(held, words)).tolist() == [0, 1, 3, 6, 7]
+    near = words.copy()
+    near[3, 2] = np.nextafter(near[3, 2], np.float32(9))
+    assert np.flatnonzero(with_duplicates(held, near)).tolist() == [0, 1, 6, 7]
+    assert (with_duplicates(np.zeros(9, bool), words) == 0).all()
+
+
+def test_documents_without_words_are_no_duplicates_and_someone_is_always_left():
+    held = np.arange(9) < 2
+    assert (with_duplicates(held, np.zeros((9, 8), np.float32)) == held).all()
+    assert (with_duplicates(held, np.ones((9, 8), np.float32)) == held).all()
+    assert with_duplicates(held[:0], np.zeros((0, 8), np.float32)).shape == (0,)
+
+
+def test_duplicates_are_found_across_blocks():
+    words = np.zeros((25_000, 2), np.float32)
+    words[:, 0] = 1 + np.arange(25_000)
+    words[[9_999, 10_000, 24_999]] = words[3]
+    found = with_duplicates(np.arange(25_000) == 3, words)
+    assert np.flatnonzero(found).tolist() == [3, 9_999, 10_000, 24_999]

@@ -22,7 +22,15 @@ from xmc.encoders.lexical import LexicalSettings, LexicalTower
 from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import FeatureWriter, NpyAppender, VectorWriter, read_features, read_vectors
 from xmc.errors import InputError, some
-from xmc.fit import FitTask, Weights, fit_share, fit_trained_share, held_out, without_held_out
+from xmc.fit import (
+    FitTask,
+    Weights,
+    fit_share,
+    fit_trained_share,
+    held_out,
+    with_duplicates,
+    without_held_out,
+)
 from xmc.index.base import LabelIndex
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
@@ -59,6 +67,7 @@ class Builder:
         self.training = settings.train if isinstance(settings, TrainingSettings) else None
         self.cache = None if dense is None else VectorCache(dense, work / "vectors")
         self.held = held_out(len(source.ids), settings.run.seed)
+        self.apart = self.held  # and their duplicates, once the documents are encoded
 
     def model(self) -> Model:
         """The whole model, in memory or memory-mapped from the work directory."""
@@ -66,13 +75,14 @@ class Builder:
         matcher = self._matcher()
         towers, sample = self._documents()
         named = np.zeros(gold.shape[1], bool) if matcher is None else np.diff(matcher.starts) > 0
-        rest = without_held_out(gold, self.held, named, self.settings.run.seed)
+        self.apart = with_duplicates(self.held, towers[:, self.encoder.dense_dim :])
+        rest = without_held_out(gold, self.apart, named, self.settings.run.seed)
         trained = self._train(labels, towers, rest) if self.training and gold.nnz else None
         if trained is not None:
             towers = self._with_trained(trained, towers, "training")
             sample = None if sample is None else self.encoder.with_trained(sample, trained.tower)
         weights = self._fit(self._parts(labels, towers, rest, trained), matcher, towers, sample, rest)
-        if trained is not None and self.held.mean() > SMALL:
+        if trained is not None and self.apart.mean() > SMALL:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
             towers = self._with_trained(trained, towers, "final")
         parts = self._parts(labels, towers, gold, trained)
@@ -185,7 +195,7 @@ class Builder:
 
     def _train(self, labels: Encoded, towers: np.ndarray, rest: sp.csr_matrix) -> Trained:
         """Train on what the fit may know (``rest``), and judge by the held-out documents."""
-        split = Split(np.flatnonzero(~self.held), np.flatnonzero(self.held), _without_documents(rest), None)
+        split = Split(np.flatnonzero(~self.apart), np.flatnonzero(self.held), _without_documents(rest), None)
         return self._trained(labels, towers, split, "training")
 
     def _train_on_all(self, labels: Encoded, towers: np.ndarray, n_epochs: int) -> Trained:
@@ -249,7 +259,7 @@ class Builder:
         encoder.share = fit_share(encoder, towers, gold, held)
         encoder.trained_share = fit_trained_share(encoder, towers, gold, held)
         usable = np.flatnonzero(sample.ok)
-        memory = replace(self._memory(towers, ~held), labels=rest)
+        memory = replace(self._memory(towers, ~self.apart), labels=rest)
         active = ~self.source.labels.retired
         task = FitTask(
             encoder,
@@ -258,7 +268,7 @@ class Builder:
             parts,
             matcher,
             memory,
-            ~held,
+            ~self.apart,
             active,
             self.settings.run.seed,
         )

@@ -30,6 +30,7 @@ from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
 MAX_HELD_OUT = 4000
 HELD_OUT_SHARE = 0.2
 HIDDEN_SHARE = 0.05
+BLOCK = 10_000  # documents read at a time
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 # Slope and offset of the probability of a score where no documents are there to fit them.
 DEFAULT_PROBABILITY = (0.8, -10.5)
@@ -91,6 +92,21 @@ def held_out(n_docs: int, seed: int) -> np.ndarray:
     n = min(MAX_HELD_OUT, int(n_docs * HELD_OUT_SHARE))
     chosen[np.random.default_rng(seed).permutation(n_docs)[:n]] = True
     return chosen
+
+
+def with_duplicates(held: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """(n_docs,) bool: ``held`` and all that have the words of a held-out document.
+
+    A document that found itself among its neighbours would teach that the nearest one knows all.
+    ``words`` (n_docs, dim): the lexical vectors; zero ones are nobody's duplicates. Only ``held`` where no
+    document would be left.
+    """
+    wanted = {row.tobytes() for row in np.asarray(words[np.flatnonzero(held)]) if row.any()}
+    out = held.copy()
+    for start in range(0, len(out), BLOCK):
+        block = np.asarray(words[start : start + BLOCK])
+        out[start : start + BLOCK] |= [row.tobytes() in wanted for row in block]
+    return held if out.all() else out
 
 
 def without_held_out(gold: sp.csr_matrix, held: np.ndarray, named: np.ndarray, seed: int) -> sp.csr_matrix:
@@ -196,6 +212,8 @@ class FitTask:
         shortlister: Shortlister,
     ) -> tuple[RerankHead | None, np.ndarray]:
         """The reranker, and (n_candidates,) log odds as documents get that it was not fitted on."""
+        if not right.any():
+            return None, log_odds
         inputs = RerankInputs.concat(list(rerank_inputs(found, context, log_odds, self.encoded, shortlister)))
         place = inputs.place.numpy()
         fitted = fit_reranker(inputs, torch.from_numpy(right[place] & (place >= 0)), self.seed)

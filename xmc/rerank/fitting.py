@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from xmc.mix import ENOUGH
-from xmc.rerank.head import RerankHead
+from xmc.rerank.head import LEAST_SPREAD, RerankHead
 from xmc.rerank.inputs import RerankInputs
 
 EPOCHS = (4, 12)
@@ -19,7 +19,6 @@ BATCH = 32  # documents
 RATE, DECAY = 3e-3, 1e-2
 WARM_UP = 20  # steps
 N_FOLDS = 3
-LEAST_SPREAD = 1e-3  # an input that hardly varies tells nothing
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def fit_reranker(inputs: RerankInputs, right: Tensor, seed: int) -> Fitted | Non
         head = _fit(inputs.take(rest), right[rest], seed)
         unseen[out] = scores(head, inputs.take(out))
     is_candidate = inputs.place >= 0
-    if float(_loss(unseen, right, is_candidate)) >= float(_loss(inputs.log_odds, right, is_candidate)):
+    if not _loss(unseen, right, is_candidate) < _loss(inputs.log_odds, right, is_candidate):  # nor NaN
         return None
     return Fitted(_fit(inputs, right, seed), unseen)
 
@@ -60,10 +59,10 @@ def scores(head: RerankHead, inputs: RerankInputs) -> Tensor:
 def _fit(inputs: RerankInputs, right: Tensor, seed: int) -> RerankHead:
     """The head after some passes; the same for the same inputs and seed."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         head = RerankHead(inputs.own.shape[2], inputs.near.shape[2] - 1)
         own = inputs.own[inputs.place >= 0]
-        head.mean.copy_(own.mean(dim=0))
+        head.mean.copy_(own.mean(dim=0).nan_to_num())
         head.spread.copy_(own.std(dim=0).nan_to_num() + LEAST_SPREAD)
         _descend(head, inputs, right)
     return head.eval()

@@ -24,6 +24,8 @@ N_HIDDEN = 32
 DROPOUT = 0.1
 LARGEST = 6.0  # spreads from the mean beyond which an input counts no more
 SHARPNESS = (4.0, 16.0)  # of the heads' attention by similarity, at first: from wide to narrow
+LEAST_SPREAD = 1e-3  # an input that hardly varies tells nothing
+LARGEST_WEIGHT = 1e9  # a saved one beyond it was not fitted here, and could overflow a score
 
 
 class RerankHead(nn.Module):
@@ -83,6 +85,8 @@ class RerankHead(nn.Module):
         """Read what ``save`` wrote. Raises ArtifactError where it is not for so many inputs."""
         head = cls(n_own, n_towers)
         load_state(head, load_tensors(path), path)
-        if not (head.spread > 0).all():
-            raise ArtifactError(f"{path}: spread holds numbers that are not above 0; rebuild the model")
+        if not (head.spread >= LEAST_SPREAD).all():
+            raise ArtifactError(f"{path}: spread holds numbers below {LEAST_SPREAD:g}; rebuild the model")
+        if any((value.abs() > LARGEST_WEIGHT).any() for value in head.state_dict().values()):
+            raise ArtifactError(f"{path}: holds weights above {LARGEST_WEIGHT:g}; rebuild the model")
         return head.eval()

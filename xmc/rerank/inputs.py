@@ -89,7 +89,8 @@ class _Block:
         scores = none if found.neighbours is None else found.neighbours.scores[docs, :N_NEAR]
         self.near, self.near_scores = near, scores.astype(np.float32)
         self.is_candidate = place >= 0
-        self.rows = np.where(self.is_candidate, found.rows[place], -1)
+        self.rows = np.full(place.shape, -1, np.int64)
+        self.rows[self.is_candidate] = found.rows[place[self.is_candidate]]
 
     def inputs(
         self, own: np.ndarray, log_odds: np.ndarray, encoded: Encoded, towers: np.ndarray
@@ -193,7 +194,7 @@ def merged_windows(dense: WindowVectors) -> tuple[np.ndarray, np.ndarray]:
     merge = sp.csr_matrix((ones, (of_text * N_WINDOWS + slot, np.arange(len(of_text)))), shape)
     merged = np.asarray(merge @ np.asarray(dense.windows, np.float32), np.float32)
     is_window = np.arange(N_WINDOWS) < np.minimum(counts, N_WINDOWS)[:, None]
-    return merged.reshape(len(counts), N_WINDOWS, -1), is_window
+    return merged.reshape(len(counts), N_WINDOWS, merged.shape[1]), is_window
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -25,16 +25,19 @@ def merged(
     """(n_candidates,) float32 ``log_odds`` with those that were scored ``again`` in their place.
 
     ``again``: which candidates (n, c), -1 for none, and their log odds (n, c), for all documents in order.
-    A candidate that was not scored again stays below its document's that were.
+    The other candidates of a document move down together as far as it takes to stay below these.
     """
-    out, start = log_odds.astype(np.float32), 0
+    out, least = log_odds.astype(np.float32), np.full(len(found.indptr) - 1, np.inf, np.float32)
+    is_other, start = np.ones(len(out), bool), 0
     for place, values in again:
         there = place >= 0
-        lowest = np.where(there, values, np.inf).min(axis=1, initial=np.inf)
-        stop = start + len(place)
-        span = slice(found.indptr[start], found.indptr[stop])
-        limit = np.repeat(lowest, np.diff(found.indptr[start : stop + 1]))
-        out[span] = np.minimum(out[span], limit)
-        out[place[there]] = values[there]
-        start = stop
+        out[place[there]], is_other[place[there]] = values[there], False
+        least[start : start + len(place)] = np.where(there, values, np.inf).min(axis=1, initial=np.inf)
+        start += len(place)
+    others, of_doc = np.flatnonzero(is_other), found.of_doc[is_other]
+    highest = np.full(len(least), -np.inf, np.float32)
+    np.maximum.at(highest, of_doc, out[others])
+    drop = np.maximum(highest - least, 0)
+    below = np.nextafter(least, np.float32(-np.inf))  # rounding may leave the highest on a level with it
+    out[others] = np.minimum(out[others] - drop[of_doc], below[of_doc])
     return out
