@@ -258,7 +258,7 @@ class Builder:
             return Weights.unfitted(encoder)
         encoder.share = fit_share(encoder, towers, gold, held)
         encoder.trained_share = fit_trained_share(encoder, towers, gold, held)
-        usable = np.flatnonzero(sample.ok)
+        usable = np.random.default_rng(self.settings.run.seed).permutation(np.flatnonzero(sample.ok))
         memory = replace(self._memory(towers, ~self.apart), labels=rest)
         active = ~self.source.labels.retired
         task = FitTask(

@@ -30,6 +30,7 @@ from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
 MAX_HELD_OUT = 4000
 HELD_OUT_SHARE = 0.2
 HIDDEN_SHARE = 0.05
+ENOUGH = 1000  # held-out documents for weights of linear scores
 BLOCK = 10_000  # documents read at a time
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 # Slope and offset of the probability of a score where no documents are there to fit them.
@@ -171,7 +172,7 @@ def _first_right(similarity: np.ndarray, gold: np.ndarray, k: int = 10) -> float
 
 @dataclass(frozen=True)
 class FitTask:
-    """The held-out documents (``encoded``, ``gold``) and the model without them."""
+    """The held-out documents (``encoded``, ``gold``), in random order, and the model without them."""
 
     encoder: DualEncoder
     encoded: Encoded
@@ -188,20 +189,36 @@ class FitTask:
         start = Weights.unfitted(self.encoder)
         if not self.gold.nnz:
             return start
-        found = self._shortlister(start.prototype).candidates(self.encoded)
-        features = self.parts.pair_features(self.encoded.towers, found.of_doc, found.rows)
-        prototype = fit_mix(features, self._right(found), found.of_doc, start.prototype)
+        prototype = self._few()._prototype_mix(start.prototype)
         shortlister = self._shortlister(prototype)
         found = shortlister.candidates(self.encoded)
-        right, features = self._right(found), found.mix_features(self.parts.frequency)
-        final = fit_mix(features, right, found.of_doc, start.final)
-        weights = Weights(prototype, final, fit_probability(final(features), right))
+        right = self._right(found)
+        weights = self._linear(found, right, replace(start, prototype=prototype))
         context = weights.context(found, self.parts.frequency)
-        weights = replace(weights, beside=fit_logistic(context, right, UNFITTED))
         head, log_odds = self._reranked(found, context, weights.beside(context), right, shortlister)
         pairs = found.of_doc, found.rows, log_odds
         calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed)
         return replace(weights, reranker=head, calibration=calibration)
+
+    def _few(self) -> FitTask:
+        """The task with so many documents as weights of linear scores need."""
+        rows = np.arange(min(len(self.encoded.lexical), ENOUGH))
+        return replace(self, encoded=self.encoded.take(rows), gold=self.gold[rows])
+
+    def _prototype_mix(self, start: Mix) -> Mix:
+        """How to mix the labels' parts, fitted on the candidates that ``start`` finds."""
+        found = self._shortlister(start).candidates(self.encoded)
+        features = self.parts.pair_features(self.encoded.towers, found.of_doc, found.rows)
+        return fit_mix(features, self._right(found), found.of_doc, start)
+
+    def _linear(self, found: Candidates, right: np.ndarray, start: Weights) -> Weights:
+        """The first stage's weights, fitted on the first ``ENOUGH`` documents."""
+        few = slice(int(found.indptr[min(len(found.indptr) - 1, ENOUGH)]))
+        features = found.mix_features(self.parts.frequency)[few]
+        final = fit_mix(features, right[few], found.of_doc[few], start.final)
+        weights = replace(start, final=final, probability=fit_probability(final(features), right[few]))
+        context = weights.context(found, self.parts.frequency)[few]
+        return replace(weights, beside=fit_logistic(context, right[few], UNFITTED))
 
     def _reranked(
         self,

@@ -18,7 +18,8 @@ ENOUGH_STEPS = 500  # after which few more passes are made
 BATCH = 32  # documents
 RATE, DECAY = 3e-3, 1e-2
 WARM_UP = 20  # steps
-N_FOLDS = 3
+N_FOLDS = 2
+FEWEST = 6  # documents, of which each fold has some
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,19 @@ def fit_reranker(inputs: RerankInputs, right: Tensor, seed: int) -> Fitted | Non
     None where fewer than ``ENOUGH`` candidates are right, or where documents that it was not fitted on are
     not scored better than the first stage does, which was fitted on them.
     """
-    if int(right.sum()) < ENOUGH or len(right) < 2 * N_FOLDS:
+    if int(right.sum()) < ENOUGH or len(right) < FEWEST:
         return None
     folds = torch.from_numpy(np.random.default_rng(seed).permutation(len(right)) % N_FOLDS)
     unseen = torch.empty_like(inputs.log_odds)
+    n_epochs = int(np.clip(round(ENOUGH_STEPS * BATCH / len(right)), *EPOCHS))
     for fold in range(N_FOLDS):
         out, rest = (folds == fold).nonzero()[:, 0], (folds != fold).nonzero()[:, 0]
-        head = _fit(inputs.take(rest), right[rest], seed)
+        head = _fit(inputs.take(rest), right[rest], seed, n_epochs)
         unseen[out] = scores(head, inputs.take(out))
     is_candidate = inputs.place >= 0
     if not _loss(unseen, right, is_candidate) < _loss(inputs.log_odds, right, is_candidate):  # nor NaN
         return None
-    return Fitted(_fit(inputs, right, seed), unseen)
+    return Fitted(_fit(inputs, right, seed, n_epochs), unseen)
 
 
 @torch.no_grad()
@@ -56,23 +58,21 @@ def scores(head: RerankHead, inputs: RerankInputs) -> Tensor:
     return torch.cat([head(inputs.take(rows)) for rows in every.split(BATCH)])
 
 
-def _fit(inputs: RerankInputs, right: Tensor, seed: int) -> RerankHead:
-    """The head after some passes; the same for the same inputs and seed."""
+def _fit(inputs: RerankInputs, right: Tensor, seed: int, n_epochs: int) -> RerankHead:
+    """The head after ``n_epochs`` passes; the same for the same inputs and seed."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         head = RerankHead(inputs.own.shape[2], inputs.near.shape[2] - 1)
         own = inputs.own[inputs.place >= 0]
         head.mean.copy_(own.mean(dim=0).nan_to_num())
         head.spread.copy_(own.std(dim=0).nan_to_num() + LEAST_SPREAD)
-        _descend(head, inputs, right)
+        _descend(head, inputs, right, n_epochs)
     return head.eval()
 
 
-def _descend(head: RerankHead, inputs: RerankInputs, right: Tensor) -> None:
+def _descend(head: RerankHead, inputs: RerankInputs, right: Tensor, n_epochs: int) -> None:
     adam = torch.optim.AdamW(head.parameters(), lr=RATE, weight_decay=DECAY)
-    per_epoch = -(-len(right) // BATCH)
-    n_epochs = int(np.clip(round(ENOUGH_STEPS / per_epoch), *EPOCHS))
-    n_steps, step = n_epochs * per_epoch, 0
+    n_steps, step = n_epochs * -(-len(right) // BATCH), 0
     for _ in range(n_epochs):
         for rows in torch.randperm(len(right)).split(BATCH):
             for group in adam.param_groups:
