@@ -193,7 +193,7 @@ def test_what_is_right_for_a_document_has_no_part_in_its_unseen_scores(small):
         after = fit_reranker(small.inputs(), changed, 0).unseen
         same = (after == before).all(dim=1)
         assert same[doc]
-        assert 0.2 < same.float().mean() < 0.5  # those of its own fold
+        assert 0.2 < same.float().mean() <= 0.5  # those of its own fold
 
 
 def test_a_fitted_head_scores_without_chance(small):
