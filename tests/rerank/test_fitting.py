@@ -130,7 +130,7 @@ def loss(log_odds: Tensor, problem: Problem) -> float:
 @pytest.mark.parametrize("margin", [0.0, 40.0])
 def test_where_there_is_nothing_to_learn_it_is_not_kept_or_harms_nothing(margin, seed):
     """Pure noise, and a first stage that is perfect already."""
-    fitted = Problem(seed).told_by_first_stage(margin).fit()
+    fitted = Problem(seed, n_docs=200).told_by_first_stage(margin).fit()
     if fitted is None:
         return
     new = Problem(seed + 10).told_by_first_stage(margin)

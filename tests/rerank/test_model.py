@@ -18,7 +18,7 @@ from xmc.artifacts import ArtifactWriter, load_tensors, save_tensors
 from xmc.context import NAMES as CONTEXT_NAMES
 from xmc.data.records import DocumentBatch
 from xmc.edit.documents import forget
-from xmc.edit.labels import add_labels, retire_labels
+from xmc.edit.labels import add_labels, compact_labels, retire_labels
 from xmc.encoders import pretrained
 from xmc.errors import ArtifactError
 from xmc.model import RERANKER, Model
@@ -131,6 +131,11 @@ def test_retired_labels_are_suggested_no_more_and_the_others_still(model):
     found = suggested(retire_labels(model, np.arange(0, 60, 2))[0])
     check_probabilities(found)
     assert not {model.labels.id(row) for row in found.rows} & set(ids)
+
+
+def test_compaction_changes_no_suggestion(model):
+    retired = retire_labels(model, np.arange(0, 60, 2))[0]
+    assert same(suggested(compact_labels(retired)[0]), suggested(retired))
 
 
 def test_without_any_document_left_names_still_find_labels(model):
