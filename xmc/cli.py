@@ -45,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     # SIGTERM unwinds the stack as Ctrl-C does, so that half-written files are removed on the way.
     signal.signal(signal.SIGTERM, _terminate)
+    # Before torch is imported: threads that wait for each other in a loop take the processor from those
+    # that compute, and on a busy machine most of the time goes there.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
