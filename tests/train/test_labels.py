@@ -207,6 +207,17 @@ def test_quality_without_documents_or_gold_labels_or_labels_is_nothing():
         assert side_of(other).quality() == 0
 
 
+def test_labels_of_which_nothing_is_known_rank_last():
+    side = side_of(rare(), "bce")
+    unknown = side.rows[:3]
+    side.free[unknown] = 0
+    side.text[unknown] = side.sums[side.place[unknown]] = 0
+    assert not side.prototypes(unknown).any()
+    ranked = np.searchsorted(side.rows, side._search(side.data.dev, len(side.rows)))
+    scores = scores_of(side, side.data.dev)
+    assert np.allclose(np.take_along_axis(scores, ranked, 1), -np.sort(-scores), atol=1e-5)
+
+
 @pytest.mark.parametrize("n_labels", [1, 3])
 def test_fewer_labels_than_are_ranked(n_labels):
     active = np.arange(N_LABELS) < n_labels

@@ -17,6 +17,7 @@ from xmc.train.data import TrainingData, mean_ndcg
 N_HARD = 40  # wrong labels mined for each document
 N_DEV = 1000  # documents that an epoch is judged by
 BLOCK = 8192  # labels or documents at a time
+NOTHING = 1e-12  # the score of a label whose parts are all zero; the index takes no zero vector
 
 
 @dataclass
@@ -136,7 +137,9 @@ class LabelSide:
     def _search(self, docs: np.ndarray, k: int) -> np.ndarray:
         """(n_docs, k) the best label rows of documents."""
         index = make_index("exact", self.tower.dim + 1, "ip", len(self.rows))
-        index.add(self.rows, self.prototypes(self.rows).numpy())
+        prototypes = self.prototypes(self.rows).numpy()
+        prototypes[~prototypes.any(axis=1), -1] = NOTHING
+        index.add(self.rows, prototypes)
         index.compact()
         out = np.zeros((len(docs), min(k, len(self.rows))), np.int64)
         for start in range(0, len(docs), BLOCK):
