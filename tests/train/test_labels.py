@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.train.made import N_DEV, N_LABELS, made, recipe, tower_for
+from xmc.evaluate.bins import inverse_propensity
 from xmc.network import LabelPrototypeNetwork
 from xmc.train import labels
 from xmc.train.checkpoint import Checkpoints
-from xmc.train.data import TrainingData, mean_ndcg
+from xmc.train.data import TrainingData, mean_ndcg, mean_psp
 from xmc.train.labels import LabelSide
 from xmc.train.loop import RECIPES, Trainer
 
@@ -194,6 +195,16 @@ def test_quality_is_the_ndcg_of_the_best_five(loss):
     ranked = side.rows[np.argsort(-scores_of(side, side.data.dev))[:, :5]]
     assert side.quality() == pytest.approx(mean_ndcg(ranked, side.data.dev_gold), abs=1e-6)
     assert 0 < side.quality() < 1
+
+
+@each_loss
+def test_quality_can_be_psp_by_training_frequency(loss):
+    side = side_of(rare(), loss)
+    data = side.data
+    ranked = side.rows[np.argsort(-scores_of(side, data.dev))[:, :5]]
+    weights = inverse_propensity(data.frequency, len(data.docs), 0.55, 1.5)
+    assert side.quality("psp") == pytest.approx(mean_psp(ranked, data.dev_gold, weights), abs=1e-6)
+    assert side.quality("psp") != side.quality()
 
 
 def test_quality_without_documents_or_gold_labels_or_labels_is_nothing():

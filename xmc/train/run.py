@@ -145,7 +145,7 @@ def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recip
         epochs = EPOCHS[0]  # more would learn the few documents by heart
     elif epochs is None:
         epochs = int(np.clip(round(EPOCHS[1] * (FEW_DOCUMENTS / max(1, gold.shape[0])) ** 0.25), *EPOCHS))
-    recipe = replace(recipe, epochs=epochs, seed=seed)
+    recipe = replace(recipe, epochs=epochs, seed=seed, metric=settings.metric)
     return replace(recipe, bag_rate=recipe.bag_rate * settings.rate, rate=recipe.rate * settings.rate)
 
 
