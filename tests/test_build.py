@@ -97,7 +97,7 @@ def test_an_error_in_the_middle_leaves_nothing_behind(labels, docs, tmp_path, mo
 def grow_after(docs: Path):
     """`held_out`, behind which somebody writes another document into the file."""
 
-    def held_out(n_docs: int, seed: int) -> np.ndarray:
+    def held_out(n_docs: int, seed: int, n_dev: int) -> np.ndarray:
         with docs.open("a") as file:
             file.write(json.dumps({"id": "d9", "text": "late"}) + "\n")
         return np.zeros(n_docs, bool)
@@ -134,8 +134,8 @@ def test_a_filter_beyond_the_data_is_refused(labels, docs, tmp_path, pair):
 def test_without_takes_out_what_is_there_and_nothing_else():
     gold = sp.csr_matrix(np.array([[1, 1, 0], [0, 0, 1]], np.float32))
     pairs = np.array([[0, 1], [1, 0], [0, 1]])
-    assert source._without(gold, pairs, "f").toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
-    assert source._without(gold, pairs[:0], "f").toarray().tolist() == gold.toarray().tolist()
+    assert source._without(gold, pairs, "f", 2).toarray().tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert source._without(gold, pairs[:0], "f", 2).toarray().tolist() == gold.toarray().tolist()
 
 
 def test_blocks_that_know_fewer_labels_are_widened():

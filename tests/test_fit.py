@@ -40,6 +40,15 @@ def test_which_are_held_out_follows_from_the_seed():
     assert (held_out(200, 3) != held_out(200, 4)).any()
 
 
+@pytest.mark.parametrize(
+    ("n_dev", "n_held"), [(1, 1), (30, 30), (200, 200), (MAX_HELD_OUT + 50, MAX_HELD_OUT)]
+)
+def test_documents_given_for_it_are_held_out_and_no_others(n_dev, n_held):
+    held = held_out(n_dev + 40, 0, n_dev)
+    assert held.sum() == n_held
+    assert not held[:40].any()
+
+
 class TwoTowers:
     """What `fit_share` asks of an encoder."""
 

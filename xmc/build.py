@@ -23,11 +23,13 @@ def build_model(
     filter_pairs: str | Path | None,
     out: str | Path,
     settings: BuildSettings,
+    dev: Sequence[str | Path] = (),
 ) -> None:
     """Build the model ``out`` from a label file and document files.
 
     With the settings of ``xmc train`` it is trained. Killed and run again it takes up the texts that were
     encoded, and training at its last checkpoint. An existing model is not replaced.
+    ``dev``: documents that all is fitted on and judged by, instead of a share of ``docs``.
 
     Raises:
         InputError: the files are not what was asked for.
@@ -39,7 +41,7 @@ def build_model(
         ArtifactWriter(out, KIND, settings=_recorded(settings), built_by=_command(settings)) as writer,
         _workplace(work),
     ):
-        source = read_source(labels, docs, filter_pairs, settings.read, report)
+        source = read_source(labels, docs, filter_pairs, settings.read, report, dev)
         notify(report.lines())
         builder = Builder(source, settings, work)
         model = builder.model()

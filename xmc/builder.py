@@ -66,8 +66,9 @@ class Builder:
         self.encoder = DualEncoder(dense, self._lexical())
         self.training = settings.train if isinstance(settings, TrainingSettings) else None
         self.cache = None if dense is None else VectorCache(dense, work / "vectors")
-        self.held = held_out(len(source.ids), settings.run.seed)
-        self.apart = self.held  # and their duplicates, once the documents are encoded
+        self.held = held_out(len(source.ids), settings.run.seed, source.n_dev)
+        self.own = np.arange(len(source.ids)) < source.n_own  # what the model may hold
+        self.apart = self.held  # what the fit leaves out, more once the documents are encoded
 
     def model(self) -> Model:
         """The whole model, in memory or memory-mapped from the work directory."""
@@ -75,23 +76,34 @@ class Builder:
         matcher = self._matcher()
         towers, sample = self._documents()
         named = np.zeros(gold.shape[1], bool) if matcher is None else np.diff(matcher.starts) > 0
-        self.apart = with_duplicates(self.held, towers[:, self.encoder.dense_dim :])
+        self.apart = with_duplicates(self.held | ~self.own, towers[:, self.encoder.dense_dim :])
         rest = without_held_out(gold, self.apart, named, self.settings.run.seed)
-        trained = self._train(labels, towers, rest) if self.training and gold.nnz else None
+        trained = self._train(labels, towers, rest) if self.training and gold[self.own].nnz else None
         if trained is not None:
             towers = self._with_trained(trained, towers, "training")
             sample = None if sample is None else self.encoder.with_trained(sample, trained.tower)
         weights = self._fit(self._parts(labels, towers, rest, trained), matcher, towers, sample, rest)
-        if trained is not None and self.apart.mean() > SMALL:
+        if trained is not None and self.apart[self.own].mean() > SMALL:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
             towers = self._with_trained(trained, towers, "final")
-        parts = self._parts(labels, towers, gold, trained)
+        return self._whole(labels, towers[: self.source.n_own], matcher, weights, trained)
+
+    def _whole(
+        self,
+        labels: Encoded,
+        towers: np.ndarray,
+        matcher: LabelMatcher | None,
+        weights: Weights,
+        trained: Trained | None,
+    ) -> Model:
+        """The model of all documents that it may hold; ``towers`` (n_own, dim) are theirs."""
+        n_own = self.source.n_own
+        parts = self._parts(labels, towers, self.source.gold[:n_own], trained)
         index = self._index(parts.fold(weights.prototype, self.encoder.scale), towers)
-        memory = None
-        if self.source.ids:
-            windows = read_vectors(self.work / "windows") if self.cache else None
-            memory = self._memory(towers, np.ones(len(self.source.ids), bool), windows)
-        labels_trained = None
+        memory = labels_trained = None
+        if n_own:
+            windows = read_vectors(self.work / "windows").first(n_own) if self.cache else None
+            memory = self._memory(towers, np.ones(n_own, bool), windows)
         if trained is not None and trained.by_text:
             labels_trained = TrainedLabels.of(
                 trained.network, trained.learned, trained.tower, self.settings.run.seed
@@ -122,6 +134,8 @@ class Builder:
     def summary(self, model: Model) -> list[str]:
         """What the user should know of the model."""
         lines = [state(model)]
+        if self.source.n_dev:
+            lines.append(self._judged())
         missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
         if len(missing):
             named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
@@ -134,14 +148,19 @@ class Builder:
             lines.append(model.index.notice)
         return lines
 
+    def _judged(self) -> str:
+        judges, rest = int(self.held.sum()), self.source.n_dev
+        share = "" if judges == rest else f"{judges:,} of "
+        return f"fitted on {share}{counted(rest, 'document')} of --dev, which the model does not hold"
+
     def _lexical(self) -> LexicalTower | GivenTower:
         settings = LexicalSettings(seed=self.settings.run.seed)
         if self.source.has_text:
-            texts = (batch.texts or [] for batch in self.source.batches())
+            texts = (batch.texts or [] for batch in self.source.own_batches())
             return LexicalTower.fit(texts, _pieces(self.texts), settings)
         corpus = self.source.corpus
         n_features = 0 if corpus is None else corpus.n_features or 0
-        rows = (b.features for b in self.source.batches() if b.features is not None)
+        rows = (b.features for b in self.source.own_batches() if b.features is not None)
         return GivenTower.fit(rows, n_features, settings)
 
     def _encode(self, batch: DocumentBatch) -> Encoded:
@@ -200,8 +219,8 @@ class Builder:
 
     def _train_on_all(self, labels: Encoded, towers: np.ndarray, n_epochs: int) -> Trained:
         """Train again, on the held-out documents too, where they are many among few."""
-        n_docs, n_labels = self.source.gold.shape
-        split = Split(np.arange(n_docs), np.zeros(0, np.int64), np.zeros(n_labels, bool), n_epochs)
+        docs, n_labels = np.flatnonzero(self.own), self.source.gold.shape[1]
+        split = Split(docs, np.zeros(0, np.int64), np.zeros(n_labels, bool), n_epochs)
         return self._trained(labels, towers, split, "final")
 
     def _trained(self, labels: Encoded, towers: np.ndarray, split: Split, name: str) -> Trained:
@@ -229,6 +248,7 @@ class Builder:
             same_text(self.source.labels),
             self.training,
             self.settings.run.seed,
+            self.source.n_own,
         )
 
     def _with_trained(self, trained: Trained, towers: np.ndarray, name: str) -> np.ndarray:
@@ -289,15 +309,15 @@ class Builder:
     def _memory(
         self, towers: np.ndarray, among: np.ndarray, windows: WindowVectors | None = None
     ) -> DocumentMemory:
-        """The memory of the documents ``among`` that have a vector."""
+        """The memory of the first documents, with these ``towers``; it finds those ``among`` them."""
         index = make_index("exact", self.encoder.dim, "cosine")
         for start in range(0, len(towers), SHARD):
             vectors = np.asarray(towers[start : start + SHARD]) * self.encoder.scale
             rows = np.flatnonzero(vectors.any(axis=1) & among[start : start + SHARD])
             index.add(rows + start, vectors[rows])
         index.compact()
-        ids = pa.array(self.source.ids, pa.large_string())
-        return DocumentMemory(index, self.source.gold, ids, windows)
+        ids = pa.array(self.source.ids[: len(towers)], pa.large_string())
+        return DocumentMemory(index, self.source.gold[: len(towers)], ids, windows)
 
     def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
         return progress(self.settings.run.progress, what, unit, lambda: total)

@@ -1,4 +1,4 @@
-"""Fits, on training documents held out for it, every weight that an untrained model needs.
+"""Fits, on documents held out for it or given for it, every weight that an untrained model needs.
 
 The held-out documents are taken out of the memory and out of the centroids, so labels that only they carry
 compete as labels without documents; where that are too few, some labels are hidden besides.
@@ -87,11 +87,15 @@ class Weights:
         return cls(prototype, final, DEFAULT_PROBABILITY)
 
 
-def held_out(n_docs: int, seed: int) -> np.ndarray:
-    """(n_docs,) bool: the documents that the fit is measured on."""
+def held_out(n_docs: int, seed: int, n_dev: int = 0) -> np.ndarray:
+    """(n_docs,) bool: the documents that the fit is measured on.
+
+    A random share of all, or the last ``n_dev`` where these are given for it; ``MAX_HELD_OUT`` at most.
+    """
     chosen = np.zeros(n_docs, bool)
-    n = min(MAX_HELD_OUT, int(n_docs * HELD_OUT_SHARE))
-    chosen[np.random.default_rng(seed).permutation(n_docs)[:n]] = True
+    n = min(MAX_HELD_OUT, n_dev or int(n_docs * HELD_OUT_SHARE))
+    among = n_dev or n_docs
+    chosen[n_docs - among + np.random.default_rng(seed).permutation(among)[:n]] = True
     return chosen
 
 

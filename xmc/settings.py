@@ -21,6 +21,7 @@ NONE = {"none": None, "null": None}
 KINDS = ("auto", "exact", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local",)
 LOSSES = ("auto", "bce", "decoupled_softmax")  # of xmc.train.losses
+METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 
 
@@ -173,6 +174,7 @@ class TrainSettings:
 
     epochs: int | None = _named(None, {"auto": None})
     loss: str = "auto"
+    metric: str = "ndcg"
     dim: int = 384
     max_features: int = 150_000
     rate: float = 1.0
@@ -182,6 +184,7 @@ class TrainSettings:
         if self.epochs is not None:
             require_whole("train.epochs", self.epochs, 1)
         require_one_of("train.loss", self.loss, LOSSES)
+        require_one_of("train.metric", self.metric, METRICS)
         require_whole("train.dim", self.dim, 8)
         require_whole("train.max_features", self.max_features, 1)
         require(0 < self.rate < math.inf, "train.rate", self.rate, "a number above 0")

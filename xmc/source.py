@@ -22,12 +22,21 @@ SHARD = 2000  # texts encoded, and kept for resuming, at a time
 
 @dataclass
 class Source:
-    """What was read in the first pass over the documents."""
+    """What was read in the first pass over the documents.
+
+    The last ``n_dev`` documents only judge: the model is fitted on them and does not hold them.
+    """
 
     labels: LabelSet
     corpus: Corpus | None
     gold: sp.csr_matrix
     ids: list[str]
+    n_dev: int = 0
+
+    @property
+    def n_own(self) -> int:
+        """Number of documents that the model may hold: the first ones."""
+        return len(self.ids) - self.n_dev
 
     @property
     def has_text(self) -> bool:
@@ -38,6 +47,15 @@ class Source:
         """The documents, read again."""
         return iter(()) if self.corpus is None else self.corpus.batches(SHARD)
 
+    def own_batches(self) -> Iterator[DocumentBatch]:
+        """The documents that the model may hold, read again."""
+        left = self.n_own
+        for batch in self.batches():
+            yield batch if len(batch) <= left else batch.take(np.arange(left))
+            left -= len(batch)
+            if left <= 0:
+                return
+
 
 def read_source(
     labels: str | Path | None,
@@ -45,9 +63,12 @@ def read_source(
     filter_pairs: str | Path | None,
     options: ReadOptions,
     report: ReadReport,
+    dev: Sequence[str | Path] = (),
 ) -> Source:
-    """Labels and gold labels; texts are read again when they are needed."""
-    corpus = open_corpus(docs, options, report) if docs else None
+    """Labels and gold labels of ``docs`` and ``dev``; texts are read again when they are needed."""
+    _require_apart(docs or (), dev)
+    paths = [*(docs or ()), *dev]
+    corpus = open_corpus(paths, options, report) if paths else None
     if labels is not None:
         label_set: LabelSet | None = read_labels(labels, options, report)
     else:
@@ -55,9 +76,32 @@ def read_source(
     if label_set is None:
         raise SettingError("--labels F is missing: the format of --docs does not define the labels itself")
     source = tagged_with(label_set, corpus, options, report)
+    if corpus is not None and dev:
+        source.n_dev = _n_judging(source, corpus.n_docs[-len(dev) :], dev[0])
     if filter_pairs is not None:
-        source.gold = _without(source.gold, read_filter(filter_pairs, options), filter_pairs)
+        source.gold = _without(source.gold, read_filter(filter_pairs, options), filter_pairs, source.n_own)
     return source
+
+
+def _require_apart(docs: Sequence[str | Path], dev: Sequence[str | Path]) -> None:
+    """Raise SettingError where a file is to teach and to judge."""
+    taught = {Path(path).resolve() for path in docs}
+    for path in dev:
+        if Path(path).resolve() in taught:
+            raise SettingError(f"--dev {path}: is among --docs too; other documents were wanted")
+
+
+def _n_judging(source: Source, n_docs: Sequence[int], path: object) -> int:
+    """How many documents the dev files with ``n_docs`` hold. Raises InputError where they cannot judge."""
+    n_dev = sum(n_docs)
+    if not n_dev:
+        raise InputError(
+            f"{path}: holds no document for --dev, or only those of --docs; tagged documents were wanted"
+        )
+    if not source.gold[-n_dev:].nnz:
+        found = f"no document for --dev has a gold label of the label set ({n_dev:,} without)"
+        raise InputError(f"{path}: {found}; tagged documents were wanted")
+    return n_dev
 
 
 def tagged_with(labels: LabelSet, corpus: Corpus | None, options: ReadOptions, report: ReadReport) -> Source:
@@ -80,10 +124,10 @@ def _stack(blocks: list[sp.csr_matrix], n_labels: int) -> sp.csr_matrix:
     return sp.vstack(wide, format="csr", dtype=np.float32)
 
 
-def _without(gold: sp.csr_matrix, pairs: np.ndarray, path: object) -> sp.csr_matrix:
-    """``gold`` without the (document row, label row) pairs of a filter file."""
-    if len(pairs) and (pairs.max(axis=0) >= gold.shape).any():
-        raise InputError(f"{path}: names document or label rows beyond {gold.shape[0]} and {gold.shape[1]}")
+def _without(gold: sp.csr_matrix, pairs: np.ndarray, path: object, n_docs: int) -> sp.csr_matrix:
+    """``gold`` without the (document row, label row) pairs of a filter file, of the first ``n_docs``."""
+    if len(pairs) and (pairs.max(axis=0) >= (n_docs, gold.shape[1])).any():
+        raise InputError(f"{path}: names document or label rows beyond {n_docs} and {gold.shape[1]}")
     cut = sp.csr_matrix((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), gold.shape)
     kept = gold - gold.multiply(cut > 0)
     kept.eliminate_zeros()

@@ -16,6 +16,7 @@ from tests.cases.corpus_t import data_files, docs_file, labels_file, synthetic
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 6  # of three epochs on 136 documents; as many again on all 170
+STEPS_DEV = 6  # on all 170, once, where other documents judge
 SOFTMAX = "decoupled_softmax"
 
 # Runs trainings one after another, each in a fork. Each writes down how many steps it took. Those that are to
@@ -33,7 +34,7 @@ from xmc.train import checkpoint, loop
 settings_of("train"), torch._dynamo  # imports what each fork would import
 one_step, save = loop.Trainer._step, checkpoint.save_tensors
 
-def run(out, end, how, loss):
+def run(out, end, how, loss, dev):
     steps = []
     def stepped(self, rows):
         if len(steps) == end and how == "kill":
@@ -49,7 +50,8 @@ def run(out, end, how, loss):
     loop.Trainer._step, checkpoint.save_tensors = stepped, saved
     loop.SAVE_EVERY = 60 if end < 0 else 0
     code = main(["train", "--labels", "labels.jsonl", "--docs", "docs.jsonl", "-o", out, "preset=fast",
-                 "threads=1", "train.epochs=3", "train.dim=32", "train.rate=20", f"train.loss={loss}"])
+                 "threads=1", "train.epochs=3", "train.dim=32", "train.rate=20", f"train.loss={loss}",
+                 *(["--dev", dev] if dev else [])])
     with open("steps.json", "w") as file:
         json.dump(len(steps), file)
     os._exit(code)
@@ -65,8 +67,8 @@ for job in json.loads(sys.argv[1]):
 """
 
 
-def job(out: str, end: int = -1, how: str = "kill", loss: str = "bce") -> list[Any]:
-    return [out, end, how, loss]
+def job(out: str, end: int = -1, how: str = "kill", loss: str = "bce", dev: str = "") -> list[Any]:
+    return [out, end, how, loss, dev]
 
 
 JOBS = {
@@ -76,6 +78,12 @@ JOBS = {
     "final": [job("final", STEPS + 3), job("final")],
     "saving": [job("saving", 3, "kill while saving"), job("saving")],
     "error": [job("error", 2, "error"), job("error")],
+    "dev": [job("whole dev", dev="dev.jsonl"), job("dev", 4, dev="dev.jsonl"), job("dev", dev="dev.jsonl")],
+    "other dev": [
+        job("whole other", dev="other.jsonl"),
+        job("other", 4, dev="dev.jsonl"),
+        job("other", dev="other.jsonl"),
+    ],
 }
 
 
@@ -85,6 +93,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels, docs = synthetic(25, 170)
     labels_file(folder / "labels.jsonl", labels)
     docs_file(folder / "docs.jsonl", docs)
+    dev = [(f"e{i}", text, gold) for i, text, gold in synthetic(25, 200)[1][170:]]
+    docs_file(folder / "dev.jsonl", dev)
+    docs_file(folder / "other.jsonl", [(i, text, gold[:1]) for i, text, gold in dev])
     return folder
 
 
@@ -139,3 +150,14 @@ def test_an_error_keeps_the_checkpoint_and_nothing_else(folder, found):
     assert outcomes(found["error"]) == [(3, None), (0, 2 * STEPS - 2)]
     assert [each["hidden"] for each in found["error"]] == [{".error.xmc-build": ["training"]}, {}]
     assert data_files(folder / "error") == data_files(folder / "whole")
+
+
+def test_killed_while_other_documents_judge_and_run_again(folder, found):
+    assert outcomes(found["dev"]) == [(0, STEPS_DEV), KILLED, (0, STEPS_DEV - 4)]
+    assert data_files(folder / "dev") == data_files(folder / "whole dev")
+
+
+def test_run_again_with_other_gold_labels_of_those_that_judge(folder, found):
+    """Nothing that was done before counts."""
+    assert outcomes(found["other dev"]) == [(0, STEPS_DEV), KILLED, (0, STEPS_DEV)]
+    assert data_files(folder / "other") == data_files(folder / "whole other")

@@ -32,6 +32,15 @@ def test_batches_have_the_size_asked_for_through_all_files(write):
     assert corpus.n_features is None
 
 
+def test_documents_of_each_file_are_counted_once_all_are_read(write):
+    paths = [write("a.jsonl", numbered(5)), write("b.jsonl", []), write("c.jsonl", numbered(4, 3))]
+    corpus = Corpus(paths, ReadOptions(on_duplicate="first"))
+    next(corpus.batches(2))
+    assert corpus.n_docs == []
+    ids(corpus, 2)
+    assert corpus.n_docs == [5, 0, 2]
+
+
 def test_a_batch_holds_parallel_fields(write):
     path = write("a.jsonl", numbered(2))
     batch = next(Corpus([path]).batches())

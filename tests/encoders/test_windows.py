@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmc.encoders.pretrained import load_tokenizer
-from xmc.encoders.windows import Windows, batches, cut, lay, pieces, pool, tokenise, visible
+from xmc.encoders.windows import Windows, WindowVectors, batches, cut, lay, pieces, pool, tokenise, visible
 
 COUNTS = st.lists(st.integers(0, 50), max_size=20)
 
@@ -105,3 +105,13 @@ def test_a_lone_surrogate_does_no_harm(minilm: Path) -> None:
     ids, counts = tokenise(load_tokenizer(minilm), ["air \ud800", "air", "\ud800"])
     assert counts.min() > 0
     assert ids[0] == ids[counts[0]]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_the_first_texts_are_views(n: int) -> None:
+    vectors, windows = np.eye(3, 4, dtype=np.float32), np.arange(16, dtype=np.float16).reshape(4, 4)
+    whole = WindowVectors(vectors, windows, np.array([0, 2, 2, 4]))
+    first, taken = whole.first(n), whole.take(np.arange(n))
+    for name in ("vectors", "windows", "indptr"):
+        assert np.array_equal(getattr(first, name), getattr(taken, name))
+    assert first.vectors.base is vectors

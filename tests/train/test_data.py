@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.train.made import N_DOCS, N_LABELS, made
-from xmc.train.data import mean_ndcg
+from xmc.train.data import mean_ndcg, mean_psp
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -73,3 +73,18 @@ def test_namesakes_are_the_labels_with_the_text_of_a_gold_one():
     gold = sp.csr_matrix(np.array([[1, 0, 0, 0, 0], [0, 1, 0, 0, 1], [0, 0, 0, 0, 0]], np.float32))
     found = data.namesakes(gold, np.array([0, 2, 3, 4]))
     assert found.tolist() == [[True, True, False, False], [False, False, False, True], [False] * 4]
+
+
+@QUICK
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 9), st.sampled_from([0.0, 0.2, 0.7, 1.0]))
+def test_mean_psp_by_brute_force(seed, n_docs, n_labels, share):
+    rng = np.random.default_rng(seed)
+    gold, weights = rng.random((n_docs, n_labels)) < share, 1 + rng.random(n_labels)
+    k = int(rng.integers(1, min(5, n_labels) + 1))
+    ranked = np.array([rng.permutation(n_labels)[:k] for _ in range(n_docs)])
+    found = sum(
+        weights[label] for row, wanted in zip(ranked, gold, strict=True) for label in row[wanted[row]]
+    )
+    best = sum(np.sort(weights[wanted])[::-1][:k].sum() for wanted in gold)
+    psp = mean_psp(ranked, sp.csr_matrix(gold, dtype=np.float32), weights)
+    assert psp == pytest.approx(found / best if best else 0.0)

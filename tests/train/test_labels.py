@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.train.made import N_DEV, N_LABELS, made, recipe, tower_for
+from xmc.evaluate.bins import inverse_propensity
 from xmc.network import LabelPrototypeNetwork
 from xmc.train import labels
 from xmc.train.checkpoint import Checkpoints
-from xmc.train.data import TrainingData, mean_ndcg
+from xmc.train.data import TrainingData, mean_ndcg, mean_psp
 from xmc.train.labels import LabelSide
 from xmc.train.loop import RECIPES, Trainer
 
@@ -196,6 +197,16 @@ def test_quality_is_the_ndcg_of_the_best_five(loss):
     assert 0 < side.quality() < 1
 
 
+@each_loss
+def test_quality_can_be_psp_by_training_frequency(loss):
+    side = side_of(rare(), loss)
+    data = side.data
+    ranked = side.rows[np.argsort(-scores_of(side, data.dev))[:, :5]]
+    weights = inverse_propensity(data.frequency, len(data.docs), 0.55, 1.5)
+    assert side.quality("psp") == pytest.approx(mean_psp(ranked, data.dev_gold, weights), abs=1e-6)
+    assert side.quality("psp") != side.quality()
+
+
 def test_quality_without_documents_or_gold_labels_or_labels_is_nothing():
     data = made()
     no_gold = sp.csr_matrix((N_DEV, N_LABELS), dtype=np.float32)
@@ -205,6 +216,17 @@ def test_quality_without_documents_or_gold_labels_or_labels_is_nothing():
         replace(data, active=np.zeros(N_LABELS, bool)),
     ):
         assert side_of(other).quality() == 0
+
+
+def test_labels_of_which_nothing_is_known_rank_last():
+    side = side_of(rare(), "bce")
+    unknown = side.rows[:3]
+    side.free[unknown] = 0
+    side.text[unknown] = side.sums[side.place[unknown]] = 0
+    assert not side.prototypes(unknown).any()
+    ranked = np.searchsorted(side.rows, side._search(side.data.dev, len(side.rows)))
+    scores = scores_of(side, side.data.dev)
+    assert np.allclose(np.take_along_axis(scores, ranked, 1), -np.sort(-scores), atol=1e-5)
 
 
 @pytest.mark.parametrize("n_labels", [1, 3])

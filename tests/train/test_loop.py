@@ -80,7 +80,14 @@ def files(folder: Path) -> dict[str, bytes]:
 def judged(monkeypatch: pytest.MonkeyPatch, qualities: Iterable[float]) -> None:
     """Let the dev documents say this, before training and after each epoch."""
     said = iter(qualities)
-    monkeypatch.setattr(labels.LabelSide, "quality", lambda self: next(said))
+    monkeypatch.setattr(labels.LabelSide, "quality", lambda self, metric: next(said))
+
+
+def test_the_metric_that_was_asked_for_judges(tmp_path):
+    one = trainer(recipe("bce", metric="psp"), made())
+    lines = run(one, tmp_path)
+    assert one.labels.quality("psp") == one.progress.best != one.labels.quality()
+    assert f"PSP@5 of held-out documents {100 * one.progress.best:.1f}" in "".join(lines)
 
 
 @each_loss

@@ -81,6 +81,7 @@ def source(work: Path, features: sp.csr_matrix, loss: str, lexical: object = Non
         np.arange(N_LABELS),
         settings,
         seed=1,
+        n_own=len(DATA.towers),
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 
 from xmc.commands.arguments import CommandParser
+from xmc.commands.index import DEV
 from xmc.errors import SettingError
 from xmc.settings import TrainingSettings
 
-USAGE = "--labels F --docs F... [--filter F] -o MODEL"
+USAGE = "--labels F --docs F... [--dev F...] [--filter F] -o MODEL"
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -17,7 +18,10 @@ def add_arguments(parser: CommandParser) -> None:
         "--labels", metavar="F", help="the label set; may be left out where the format of --docs defines it"
     )
     parser.files("--docs", help="tagged documents to learn from")
-    parser.file("--filter", metavar="F", help="(document, label) pairs that are left out, as rows from 0")
+    parser.files("--dev", help=DEV)
+    parser.file(
+        "--filter", metavar="F", help="(document, label) pairs of --docs that are left out, as rows from 0"
+    )
     parser.file("-o", "--out", required=True, metavar="MODEL", help="the model, a new directory")
 
 
@@ -27,4 +31,4 @@ def run(args: argparse.Namespace, settings: TrainingSettings) -> None:
         raise SettingError("--docs F is missing; without tagged documents use `xmc index`")
     from xmc.build import build_model
 
-    build_model(args.labels, args.docs, args.filter, args.out, settings)
+    build_model(args.labels, args.docs, args.filter, args.out, settings, args.dev)

@@ -27,7 +27,8 @@ class Corpus:
 
     Iterating again reads the files again (standard input and pipes from a temporary copy). Documents of a
     file without ids are numbered from 1, through all files. What reading repaired is counted in ``report``
-    once, when the files have been read to their end for the first time.
+    once, when the files have been read to their end for the first time; then ``n_docs`` tells how many
+    documents each file has, without repeats that were left out.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Corpus:
         self.options = options or ReadOptions()
         self.report = report if report is not None else ReadReport()
         self._reported = False
+        self.n_docs: list[int] = []
         self.options.validate()
         if not self.paths:
             raise SettingError("no documents given; at least one file was wanted")
@@ -66,9 +68,10 @@ class Corpus:
         if size < 1:
             raise ValueError(f"a batch of {size} documents; at least 1 was wanted")
         report = ReadReport()
-        yield from _resized(_Pass(self, report).batches(size), size)
+        passing = _Pass(self, report)
+        yield from _resized(passing.batches(size), size)
         if not self._reported:
-            self._reported = True
+            self._reported, self.n_docs = True, passing.kept
             self.report.merge(report)
 
     def _read(self, file: int, size: int, report: ReadReport) -> Iterator[DocumentBatch]:
@@ -87,6 +90,7 @@ class _Pass:
         self._corpus, self._report = corpus, report
         self._seen = _SeenIds()
         self._n_docs = 0
+        self.kept: list[int] = []  # documents of each file so far, without repeats
         self._n_features: int | None = None
 
     def batches(self, size: int) -> Iterator[DocumentBatch]:
@@ -95,11 +99,14 @@ class _Pass:
             self._check_ids(batch)
             self._clean(batch)
             self._check_features(batch)
-            yield self._without_repeats(batch)
+            batch = self._without_repeats(batch)
+            self.kept[-1] += len(batch)
+            yield batch
 
     def numbered(self, size: int) -> Iterator[DocumentBatch]:
         """Batches as their formats give them, but every document with an id."""
         for file in range(len(self._corpus.paths)):
+            self.kept.append(0)
             for batch in self._corpus._read(file, size, self._report):
                 for i, doc_id in enumerate(batch.ids):
                     if not doc_id:

@@ -56,6 +56,10 @@ class WindowVectors:
             np.concatenate([np.zeros(1, np.int64), *indptr]),
         )
 
+    def first(self, n: int) -> WindowVectors:
+        """The first ``n`` texts, as views."""
+        return WindowVectors(self.vectors[:n], self.windows[: self.indptr[n]], self.indptr[: n + 1])
+
     def take(self, rows: np.ndarray) -> WindowVectors:
         """Some of the texts, in the order of their ``rows``."""
         counts = np.diff(self.indptr)[rows]

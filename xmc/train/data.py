@@ -9,6 +9,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+NAMES = {"ndcg": "nDCG@5", "psp": "PSP@5"}  # of what an epoch can be judged by
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -58,3 +60,16 @@ def mean_ndcg(ranked: np.ndarray, gold: sp.csr_matrix) -> float:
     ideal = np.cumsum(discounts)[np.clip(counts, 1, k) - 1]
     scores = (hits * discounts).sum(axis=1) / ideal
     return float(scores[counts > 0].mean()) if counts.any() else 0.0
+
+
+def mean_psp(ranked: np.ndarray, gold: sp.csr_matrix, weights: np.ndarray) -> float:
+    """PSP@k of (n, k) ranked label rows against (n, n_labels) gold; ``weights`` (n_labels,): 1 / propensity.
+
+    What is found over what could be, each summed over all documents (Jain et al. 2016).
+    """
+    n, k = ranked.shape
+    hits = np.asarray(gold[np.repeat(np.arange(n), k), ranked.ravel()]).reshape(n, k) > 0
+    of_doc, wanted = np.repeat(np.arange(n), np.diff(gold.indptr)), weights[gold.indices]
+    order = np.lexsort((-wanted, of_doc))
+    best = wanted[order][np.arange(len(order)) - gold.indptr[of_doc] < k].sum()
+    return float((hits * weights[ranked]).sum() / best) if best else 0.0

@@ -10,13 +10,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from xmc.encoders.trained import TrainedTower
+from xmc.evaluate.bins import inverse_propensity
 from xmc.index.kinds import make_index
 from xmc.network import LabelPrototypeNetwork
-from xmc.train.data import TrainingData, mean_ndcg
+from xmc.train.data import TrainingData, mean_ndcg, mean_psp
 
 N_HARD = 40  # wrong labels mined for each document
+PROPENSITY = 0.55, 1.5  # a and b
 N_DEV = 1000  # documents that an epoch is judged by
 BLOCK = 8192  # labels or documents at a time
+NOTHING = 1e-12  # the score of a label whose parts are all zero; the index takes no zero vector
 
 
 @dataclass
@@ -123,20 +126,26 @@ class LabelSide:
             out[start : start + BLOCK] = torch.cat([side.prototypes, side.bias[:, None]], dim=1)
         return out
 
-    def quality(self) -> float:
-        """nDCG@5 of the dev documents, over the labels that are trained."""
+    def quality(self, metric: str = "ndcg") -> float:
+        """nDCG@5 or (``psp``) PSP@5 of the dev documents, over the labels that are trained."""
         data = self.data
         usable = np.flatnonzero(np.diff(data.dev_gold.indptr) > 0)
         usable = usable[:: max(1, -(-len(usable) // N_DEV))]
         if not len(usable) or not len(self.rows):
             return 0.0
         ranked = self._search(data.dev[usable], 5)
-        return mean_ndcg(ranked, data.dev_gold[usable])
+        if metric == "ndcg":
+            return mean_ndcg(ranked, data.dev_gold[usable])
+        return mean_psp(
+            ranked, data.dev_gold[usable], inverse_propensity(data.frequency, len(data.docs), *PROPENSITY)
+        )
 
     def _search(self, docs: np.ndarray, k: int) -> np.ndarray:
         """(n_docs, k) the best label rows of documents."""
         index = make_index("exact", self.tower.dim + 1, "ip", len(self.rows))
-        index.add(self.rows, self.prototypes(self.rows).numpy())
+        prototypes = self.prototypes(self.rows).numpy()
+        prototypes[~prototypes.any(axis=1), -1] = NOTHING
+        index.add(self.rows, prototypes)
         index.compact()
         out = np.zeros((len(docs), min(k, len(self.rows))), np.int64)
         for start in range(0, len(docs), BLOCK):

@@ -16,7 +16,7 @@ from xmc.errors import TrainingError
 from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
 from xmc.train.checkpoint import Checkpoints
-from xmc.train.data import TrainingData
+from xmc.train.data import NAMES, TrainingData
 from xmc.train.labels import LabelSide
 from xmc.train.losses import LOSSES
 from xmc.train.tables import BagTable, RowAdam
@@ -34,7 +34,7 @@ class Recipe:
 
     ``by_text``: labels without documents compete too, by their text, and wrong labels are mined for each
     document; ``gates``: what the text and the centroid weigh in a prototype at first; ``stop_after``: epochs
-    after which to stop although the schedule goes on to ``epochs``.
+    after which to stop although the schedule goes on to ``epochs``; ``metric``: what the best epoch leads in.
     """
 
     epochs: int
@@ -45,6 +45,7 @@ class Recipe:
     by_text: bool = False
     gates: tuple[float, float] = (0.0, 0.0)
     label_limit: int = 6144
+    metric: str = "ndcg"
     seed: int = 0
     stop_after: int | None = None
 
@@ -179,13 +180,14 @@ class Trainer:
     def _judge(self, epoch: int, report: Callable[[str], object]) -> None:
         """Measure on the dev documents; keep the state if it is the best so far."""
         self._require_bounded()
-        quality, progress = self.labels.quality(), self.progress
+        quality, progress = self.labels.quality(self.recipe.metric), self.progress
         if quality > progress.best or not self.best or not len(self.data.dev):
             progress.best, progress.best_epoch = quality, epoch
             self.best = {name: value.clone() for name, value in self._weights().items()}
         loss = float(np.mean(progress.losses)) if progress.losses else math.nan
         progress.losses.clear()
-        judged = f", nDCG@5 of held-out documents {100 * quality:.1f}" if len(self.data.dev) else ""
+        name = NAMES[self.recipe.metric]
+        judged = f", {name} of held-out documents {100 * quality:.1f}" if len(self.data.dev) else ""
         if epoch:
             report(f"epoch {epoch}: loss {loss:.3f}{judged}")
         progress.done = epoch - progress.best_epoch >= PATIENCE or epoch == self.recipe.stop_after

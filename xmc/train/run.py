@@ -33,7 +33,10 @@ Bar = Callable[[str, int], AbstractContextManager[Callable[[int], object]]]
 
 @dataclass(frozen=True)
 class TrainingSource:
-    """What training reads: ``store`` holds all features of the documents, ``texts`` the encoded labels."""
+    """What training reads: ``store`` holds all features of the documents, ``texts`` the encoded labels.
+
+    Documents behind the first ``n_own`` may only judge.
+    """
 
     store: Path
     towers: np.ndarray
@@ -44,6 +47,7 @@ class TrainingSource:
     same_text: np.ndarray
     settings: TrainSettings
     seed: int
+    n_own: int
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def train(
     bar: Bar,
 ) -> Trained:
     """Train on documents with ``gold`` (n_docs, n_labels); features and checkpoints are kept in ``work``."""
-    recipe = recipe_for(gold, source.settings, source.seed)
+    recipe = recipe_for(gold[: source.n_own], source.settings, source.seed)
     recipe = replace(recipe, stop_after=split.n_epochs)
     data, tower = _prepared(source, gold, split, recipe, work)
     trainer = Trainer(data, tower, recipe)
@@ -141,7 +145,7 @@ def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recip
         epochs = EPOCHS[0]  # more would learn the few documents by heart
     elif epochs is None:
         epochs = int(np.clip(round(EPOCHS[1] * (FEW_DOCUMENTS / max(1, gold.shape[0])) ** 0.25), *EPOCHS))
-    recipe = replace(recipe, epochs=epochs, seed=seed)
+    recipe = replace(recipe, epochs=epochs, seed=seed, metric=settings.metric)
     return replace(recipe, bag_rate=recipe.bag_rate * settings.rate, rate=recipe.rate * settings.rate)
 
 
@@ -193,4 +197,5 @@ def _identity(data: TrainingData, recipe: Recipe, bag_dim: int, columns: np.ndar
         digest.update(np.ascontiguousarray(array).data)
     if data.dense_dim:
         digest.update(np.ascontiguousarray(data.towers[:: max(1, len(data.towers) // 1000)]).data)
+        digest.update(np.ascontiguousarray(data.towers[data.dev]).data)
     return digest.hexdigest()
