@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 from tests.cases.corpus_t import docs_file, index, labels_file, synthetic, tag
 from xmc.context import NAMES as CONTEXT
+from xmc.data.corpus import Corpus
 from xmc.data.records import DocumentBatch
 from xmc.data.text import clean
 from xmc.mix import Mix
-from xmc.tag.suggestions import PARTS, Evidence, Passage, TagOptions
+from xmc.tag.job import TagJob
+from xmc.tag.suggestions import PARTS, Evidence, TagOptions
 from xmc.tag.tagger import Tagger
 
 LABELS = [("L1", "air transport"), ("L2", "fisheries"), ("L3", "قانون البحر"), ("L4", "漁業"), ("L5", "Café")]
@@ -181,5 +184,19 @@ def test_a_title_is_joined_to_the_text_by_a_line_end(path, tmp_path):
     assert "On boats\nNo fish. Fisheries."[18:28] == "Fisheries."
 
 
-def test_a_passage_is_a_plain_tuple():
-    assert Passage(1, 3, "ab")._asdict() == {"start": 1, "end": 3, "text": "ab"}
+@pytest.mark.parametrize("name", ["tags.jsonl", "tags.parquet"])
+def test_an_interrupted_job_gives_the_same_evidence(tagger, tmp_path, name):
+    docs = docs_file(tmp_path / "docs.jsonl", [(f"q{i}", f"The fisheries, {i}.", []) for i in range(7)])
+
+    def job(out: str, progress: Callable[[int], None] | None = None) -> bytes:
+        options = TagOptions(evidence=True)
+        TagJob(tagger, Corpus([docs]), tmp_path / out, options, shard_size=2, progress=progress).run()
+        return (tmp_path / out).read_bytes()
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job(name, stop)
+    assert not (tmp_path / name).exists()
+    assert job(name) == job(f"whole.{name}")
