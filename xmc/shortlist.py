@@ -92,6 +92,16 @@ class Shortlister:
             features[:, 4] = np.asarray(votes[of_doc, rows]).ravel()
         return Candidates(np.searchsorted(of_doc, np.arange(len(queries) + 1)), rows, features, neighbours)
 
+    def trained_scores(self, encoded: Encoded, found: Candidates) -> np.ndarray:
+        """(n_candidates,) float32 the part of the prototypes' scores that the trained tower gives."""
+        if encoded.trained is None:
+            return np.zeros(len(found.rows), np.float32)
+        queries = np.hstack(
+            [encoded.towers * self.encoder.scale, np.zeros((len(encoded.lexical), 1), np.float32)]
+        )
+        queries[:, : self.encoder.untrained_dim] = 0
+        return self._prototype_scores(queries, found.of_doc, found.rows)
+
     def _vote(self, vectors: np.ndarray, may: np.ndarray) -> tuple[Shortlist | None, sp.csr_matrix]:
         """The neighbours, and (n, n_labels) their votes for labels that may be suggested."""
         if self.memory is None:

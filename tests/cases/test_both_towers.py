@@ -44,6 +44,20 @@ def test_meaning_finds_what_words_do_not(model, tmp_path):
     assert [found[i].get("reason") for i in "345"] == ["empty_text", "empty_text", None]
 
 
+def test_the_passage_of_a_label_without_words_is_the_window_nearest_in_meaning(model, tmp_path):
+    filler = "Whole numbers and their sums were dear to the old school masters of the town. "
+    text = f"{filler * 3}Flights by aeroplanes departing from the airport. {filler * 3}"
+    docs = jsonl(tmp_path / "docs.jsonl", [{"id": "q", "text": text}, {"id": "r", "text": "Aeroplanes"}])
+    found = tag(model, docs, tmp_path / "out.jsonl", "tag.evidence=true", *RUN)
+    told = {s["id"]: s["evidence"] for s in found["q"]["suggestions"]}["L1"]
+    assert told["words"] == []
+    assert told["shares"]["prototype"] > 0
+    passage = told["passage"]
+    assert passage["text"] == text[passage["start"] : passage["end"]]
+    assert "aeroplanes" in passage["text"] or "airport" in passage["text"]
+    assert "passage" not in found["r"]["suggestions"][0]["evidence"]
+
+
 def test_windows_of_the_documents_are_remembered(model):
     tagger = Tagger.load(model, "cpu", "fp32")
     windows = tagger.memory.windows

@@ -26,8 +26,10 @@ from tests.cases.corpus_t import (
 )
 from tests.cases.test_sparse_features import corpus
 from xmc.builder import Builder
+from xmc.data.records import DocumentBatch
 from xmc.fit import held_out
 from xmc.model import Model
+from xmc.tag.suggestions import TagOptions
 from xmc.tag.tagger import Tagger
 from xmc.train import run
 from xmc.train.loop import Recipe, Trainer
@@ -69,6 +71,21 @@ def test_train_tag_eval(model, tmp_path, capsys):
     capsys.readouterr()
     assert xmc("eval", "--gold", test, "--pred", tmp_path / "out.jsonl", "--json") == 0
     assert json.loads(capsys.readouterr().out)["metrics"]["P@1"] > 90
+
+
+def test_evidence_gives_the_trained_tower_its_share_and_adds_up(model):
+    tagger, names = Tagger.load(model), [doc_id for doc_id, _, _ in SYNTHETIC[1]]
+    batch = DocumentBatch(names, [text for _, text, _ in SYNTHETIC[1]], None, None, names)
+    told = tagger.tag_batch(batch, TagOptions(evidence=True))
+    encoded = tagger.encoder.encode(batch)
+    found = tagger.shortlister.candidates(encoded)
+    log_odds = tagger.weights.score(found, tagger.frequency, encoded, tagger.shortlister)
+    wanted = dict(zip(zip(found.of_doc, found.rows, strict=True), log_odds, strict=True))
+    pairs = zip(told.documents, told.rows, strict=True)
+    total = [sum(each.shares.values()) for each in told.evidence]
+    assert total == pytest.approx([wanted[pair] for pair in pairs], abs=2e-3)
+    assert any(each.shares["trained"] > 0 for each in told.evidence)
+    assert any(each.shares["reranker"] for each in told.evidence) == (tagger.weights.reranker is not None)
 
 
 def test_what_is_said_and_what_is_left(tmp_path, capsys):

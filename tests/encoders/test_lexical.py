@@ -20,6 +20,7 @@ from xmc.encoders.lexical import (
     unit,
     unit_rows,
 )
+from xmc.encoders.tokens import split_words
 from xmc.errors import ArtifactError, InputError, SettingError
 
 SMALL = LexicalSettings(dim=64, ngram_bits=10, min_documents=1)
@@ -157,6 +158,11 @@ def test_the_first_line_is_the_lead():
     assert len(lead("x" * 10_000)) < 1000
 
 
+def matched(tower, text, label):
+    words = tower.words_of(split_words([text]).distinct)
+    return [str(words.words[i]) for i in words.found(label)[0].tolist()]
+
+
 @pytest.mark.parametrize(
     ("text", "label", "wanted"),
     [
@@ -171,16 +177,25 @@ def test_the_first_line_is_the_lead():
     ],
 )
 def test_matched_words(tower, text, label, wanted):
-    assert sorted(tower.words_of(text).matched(tower.features([label]))) == sorted(wanted)
+    assert sorted(matched(tower, text, tower.features([label]))) == sorted(wanted)
 
 
 def test_matched_words_of_any_name_of_a_label_those_that_tell_most_first(tower):
     names = tower.features(["air", "islands"])
-    assert tower.words_of("by air to the islands").matched(names) == ["islands", "air"]
+    assert matched(tower, "by air to the islands", names) == ["islands", "air"]
+
+
+def test_the_word_itself_holds_more_of_a_label_than_one_alike(tower):
+    words = tower.words_of(split_words(["fish of the fisheries"]).distinct)
+    found, weights = words.found(tower.features(["fisheries"]))
+    held = dict(zip([str(words.words[i]) for i in found.tolist()], weights.tolist(), strict=True))
+    assert set(held) <= {"fish", "fisheries"}
+    assert held["fisheries"] == pytest.approx(1, abs=1e-5)
+    assert held.get("fish", 0) < 0.5
 
 
 def test_a_word_of_repeated_grams_matches_only_what_is_alike(tower):
-    assert tower.words_of("aaaaaaaaaa").matched(tower.features(["baaaab"])) == []
+    assert matched(tower, "aaaaaaaaaa", tower.features(["baaaab"])) == []
 
 
 def test_very_long_words_and_texts_of_many_words(tower):

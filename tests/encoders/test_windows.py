@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unicodedata import combining
 
 import numpy as np
 import pytest
@@ -8,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmc.encoders.pretrained import load_tokenizer
-from xmc.encoders.windows import Windows, WindowVectors, batches, cut, lay, pieces, pool, tokenise, visible
+from xmc.encoders.windows import (
+    Windows,
+    WindowVectors,
+    batches,
+    cut,
+    lay,
+    pieces,
+    pool,
+    spans,
+    tokenise,
+    visible,
+)
 
 COUNTS = st.lists(st.integers(0, 50), max_size=20)
 
@@ -99,6 +111,39 @@ def test_a_text_tokenised_in_pieces_has_the_same_tokens(minilm: Path) -> None:
     ids, counts = tokenise(tokenizer, ["air", text, ""])
     assert ids[counts[0] :].tolist() == tokenizer.encode(text, add_special_tokens=False).ids
     assert counts[2] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "air",
+        "Cafe\u0301 noir, 👩‍⚖️ and قانون البحر. " * 9,
+        "Of fisheries in the north. " * 3000,
+        "漁業" * 200,
+        "a \ud800 b " * 9,
+    ],
+)
+def test_windows_know_where_they_lie_in_the_text(minilm: Path, text: str) -> None:
+    tokenizer = load_tokenizer(minilm)
+    ids, counts = tokenise(tokenizer, [text])
+    windows, found = cut(ids, counts, 14), spans(tokenizer, text, 14)
+    assert found.shape == (len(windows.lengths), 2)
+    assert (found[:, 0] < found[:, 1]).all()
+    assert (found[1:, 0] == found[:-1, 1]).all()
+    assert not len(found) or (found[0, 0], found[-1, 1]) == (0, len(text))
+    assert not any(combining(text[start]) for start, _ in found)
+
+
+def test_the_text_of_a_window_has_the_tokens_of_the_window(minilm: Path) -> None:
+    tokenizer, text = load_tokenizer(minilm), "the fleet left the island for air and sea " * 1000
+    ids, counts = tokenise(tokenizer, [text])
+    windows = cut(ids, counts, 30)
+    for start, length, (a, b) in zip(
+        windows.starts, windows.lengths, spans(tokenizer, text, 30), strict=True
+    ):
+        found = tokenizer.encode(text[a:b], add_special_tokens=False).ids
+        assert found == ids[start : start + length].tolist()
 
 
 def test_a_lone_surrogate_does_no_harm(minilm: Path) -> None:

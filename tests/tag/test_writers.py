@@ -19,7 +19,7 @@ from xmc.data.labels import LabelSet
 from xmc.errors import SettingError
 from xmc.tag.lines import CSV_COLUMNS, escaped, guarded, unescaped, unguarded
 from xmc.tag.readers import read_suggestions
-from xmc.tag.suggestions import EMPTY_TEXT, Evidence, Suggestions
+from xmc.tag.suggestions import EMPTY_TEXT, PARTS, Evidence, Passage, Suggestions
 from xmc.tag.writers import KNOWN, format_of
 
 ODD = [
@@ -148,18 +148,27 @@ def test_compressed_lines_are_one_stream(tmp_path: Path, shards: list[Suggestion
 
 
 def test_evidence_in_jsonl_and_parquet(tmp_path: Path, labels: LabelSet) -> None:
-    evidence = [Evidence([("t1", 0.1), ("t\ud800", 1 / 3)], ["air"]), Evidence([], [])]
-    tagged = Suggestions(["d1", "d2"], [0, 2, 2], [0, 1], [0.5, 0.25], ["", EMPTY_TEXT], evidence)  # type: ignore[arg-type]
+    shares = dict.fromkeys(PARTS, 0.25)
+    first = Evidence([("t1", 0.1), ("t\ud800", 1 / 3)], ["air"], Passage(4, 8, "a\ud800ir"), shares)
+    evidence = [first, Evidence([], []), Evidence([], [], Passage(2, 900, None))]
+    tagged = Suggestions(["d1", "d2"], [0, 3, 3], [0, 1, 2], [0.5, 0.25, 0.1], ["", EMPTY_TEXT], evidence)  # type: ignore[arg-type]
     line = write(tmp_path / "e.jsonl", [tagged], labels, True).read_text("utf-8").splitlines()[0]
-    assert json.loads(line)["suggestions"][0]["evidence"] == {
+    found = [suggestion["evidence"] for suggestion in json.loads(line)["suggestions"]]
+    assert found[0] == {
         "neighbours": [{"id": "t1", "similarity": 0.1}, {"id": "t\ud800", "similarity": 0.33333334}],
         "words": ["air"],
+        "passage": {"start": 4, "end": 8, "text": "a\ud800ir"},
+        "shares": shares,
     }
+    assert found[1] == {"neighbours": [], "words": []}
+    assert found[2]["passage"] == {"start": 2, "end": 900}
     rows = pq.read_table(write(tmp_path / "e.parquet", [tagged], labels, True)).to_pylist()
-    found = rows[0]["suggestions"][0]["evidence"]
-    assert [n["id"] for n in found["neighbours"]] == ["t1", "t\\ud800"]
-    assert found["words"] == ["air"]
-    assert rows[0]["suggestions"][1]["evidence"] == {"neighbours": [], "words": []}
+    found = [suggestion["evidence"] for suggestion in rows[0]["suggestions"]]
+    assert [n["id"] for n in found[0]["neighbours"]] == ["t1", "t\\ud800"]
+    assert found[0]["passage"] == {"start": 4, "end": 8, "text": "a\\ud800ir"}
+    assert (found[0]["words"], found[0]["shares"]) == (["air"], shares)
+    assert found[1] == {"neighbours": [], "words": [], "passage": None, "shares": None}
+    assert found[2]["passage"] == {"start": 2, "end": 900, "text": None}
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".npz"])

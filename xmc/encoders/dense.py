@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xmc.encoders import pretrained
-from xmc.encoders.windows import Windows, WindowVectors, batches, cut, lay, pool, tokenise
+from xmc.encoders.windows import Windows, WindowVectors, batches, cut, lay, pool, spans, tokenise
 from xmc.encoders.writer import VectorWriter
 from xmc.errors import InputError, ResourceError, SettingError, some
 
@@ -116,6 +116,10 @@ class DenseTower:
             vectors[rows] = found if np.isfinite(found).all() else self._again(windows, rows, names)
             report.done(rows)
         return WindowVectors(pool(vectors, windows), vectors.astype(np.float16), windows.indptr)
+
+    def spans(self, text: str) -> np.ndarray:
+        """(n_windows, 2) int64 code points where each window that :meth:`encode` makes of a text lies."""
+        return spans(self.tokenizer, text, self.max_length - self._n_special)
 
     def encode_to(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -196,12 +197,11 @@ class LexicalTower(SparseTower):
         matrix.data = (1 + np.log(matrix.data)) * self.idf[matrix.indices]
         return unit_rows(matrix)
 
-    def words_of(self, text: str) -> TextWords:
-        """The words of a text, to be compared with labels."""
-        words = split_words([text]).distinct
+    def words_of(self, words: pa.Array) -> TextWords:
+        """Distinct (n_words,) words, folded, to be compared with labels."""
         columns = self._word_columns(word_keys(words))
         grams = gram_buckets(words, self.settings.ngram, self.settings.ngram_bits)
-        return TextWords(words, columns, self.idf[columns], grams > 0, self.n_features)
+        return TextWords(words, columns, self.idf[columns], (grams > 0).astype(np.float32), self.n_features)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """(n_texts, dim) float32 unit rows; a text without a word gives a zero row."""
@@ -243,7 +243,7 @@ class LexicalTower(SparseTower):
 
 @dataclass(frozen=True)
 class TextWords:
-    """The distinct words of a text, folded as they are matched.
+    """Distinct words, folded as they are matched.
 
     ``columns``, ``idf``: (n_words,) the feature that each one is, and its weight; ``grams``: (n_words,
     2**bits) the n-grams of each.
@@ -255,18 +255,35 @@ class TextWords:
     grams: sp.csr_matrix
     n_features: int
 
-    def matched(self, label: sp.csr_matrix) -> list[str]:
-        """Words that a label's (n_names, n_features) hold too, or most of whose n-grams they hold.
+    def take(self, rows: np.ndarray) -> TextWords:
+        """Some of the words, in the order of their ``rows``."""
+        words = self.words.take(pa.array(rows))
+        return TextWords(words, self.columns[rows], self.idf[rows], self.grams[rows], self.n_features)
 
-        Those that tell most come first.
+    def found(self, label: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) words that a label's (n_names, n_features) hold too, or most of whose n-grams they hold.
+
+        Those that tell most come first. And (n,) how much of the label each holds, as in containment.
         """
-        held = np.zeros(self.n_features, bool)
-        held[label.indices] = True
-        shared = self.grams.astype(np.float32) @ held[-self.grams.shape[1] :].astype(np.float32)
-        alike = shared > ALIKE * np.maximum(np.diff(self.grams.indptr), 1)
-        found = np.flatnonzero(held[self.columns] | alike)
+        held = self._held
+        held[label.indices, 0] = 1
+        np.maximum.at(held[:, 1], label.indices, label.data**2)
+        shared, weight = (self.grams @ held[-self.grams.shape[1] :]).T
+        exact = held[self.columns]
+        held[label.indices] = 0
+        found = np.flatnonzero((exact[:, 0] > 0) | (shared > self._enough))
         order = found[np.argsort(-self.idf[found], kind="stable")]
-        return [str(self.words[int(i)]) for i in order]
+        return order, (exact[:, 1] + weight)[order]
+
+    @cached_property
+    def _held(self) -> np.ndarray:
+        """(n_features, 2) zeros: where a label's features are marked and weighed, and taken away again."""
+        return np.zeros((self.n_features, 2), np.float32)
+
+    @cached_property
+    def _enough(self) -> np.ndarray:
+        """(n_words,) shared n-grams above which a word is a form of a label's."""
+        return ALIKE * np.maximum(np.diff(self.grams.indptr), 1)
 
 
 class _Counter:

@@ -125,6 +125,24 @@ def _encode(tokenizer: Tokenizer, group: list[str]) -> list[Encoding]:
         return tokenizer.encode_batch_fast(valid, add_special_tokens=False)
 
 
+def spans(tokenizer: Tokenizer, text: str, capacity: int) -> np.ndarray:
+    """(n_windows, 2) int64 code points of a text where each of its windows begins and ends.
+
+    A window ends where the next begins: marks and blanks of which no token is made go with the token before.
+    """
+    begin, places = 0, [np.zeros((0, 2), np.int64)]
+    for piece in pieces(text) if visible(text) else ():
+        valid = piece.encode("utf-8", "replace").decode()  # as long as before
+        offsets = tokenizer.encode(valid, add_special_tokens=False).offsets
+        places.append(np.array(offsets, np.int64).reshape(-1, 2) + begin)
+        begin += len(piece)
+    tokens = np.concatenate(places)
+    windows = cut(np.zeros(0, np.int32), np.array([len(tokens)]), capacity)
+    starts = tokens[windows.starts, 0]
+    ends = np.append(starts[1:], len(text))[: len(starts)]
+    return np.stack([starts, ends], axis=1)
+
+
 def _groups(texts: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
     group: list[str] = []
     owners: list[int] = []

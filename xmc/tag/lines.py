@@ -99,7 +99,8 @@ class JsonLines(LineFormat):
     """A line a document: ``{"id", "suggestions": [{"id", "text", "score"}]}``.
 
     A document without suggestions has ``"reason"``; with evidence, each suggestion has
-    ``"evidence": {"neighbours": [{"id", "similarity"}], "words": [...]}``.
+    ``"evidence": {"neighbours": [{"id", "similarity"}], "words": [...], "passage": {"start", "end", "text"},
+    "shares": {...}}``, without a passage where there is none, and in the passage no text where it is long.
     """
 
     name = "JSONL"
@@ -130,10 +131,14 @@ class JsonLines(LineFormat):
 def _evidence(evidence: Evidence) -> dict[str, object]:
     similarities = score_texts(np.array([s for _, s in evidence.neighbours], dtype=np.float32))
     near = zip(evidence.neighbours, similarities, strict=True)
-    return {
+    found: dict[str, object] = {
         "neighbours": [{"id": doc_id, "similarity": float(s)} for (doc_id, _), s in near],
         "words": evidence.words,
     }
+    if evidence.passage is not None:
+        passage = evidence.passage._asdict()
+        found["passage"] = {name: value for name, value in passage.items() if value is not None}
+    return found | ({"shares": evidence.shares} if evidence.shares else {})
 
 
 class Csv(LineFormat):

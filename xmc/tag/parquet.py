@@ -12,14 +12,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xmc.tag.lines import names_of, to_bytes
+from xmc.tag.suggestions import PARTS
 from xmc.tag.writers import SuggestionFormat
 
 if TYPE_CHECKING:
     from xmc.data.labels import LabelSet
-    from xmc.tag.suggestions import Evidence, Suggestions
+    from xmc.tag.suggestions import Evidence, Passage, Suggestions
 
 _NEIGHBOUR = pa.struct([("id", pa.string()), ("similarity", pa.float32())])
-_EVIDENCE = pa.struct([("neighbours", pa.list_(_NEIGHBOUR)), ("words", pa.list_(pa.string()))])
+_PASSAGE = pa.struct([("start", pa.int64()), ("end", pa.int64()), ("text", pa.string())])
+_EVIDENCE = pa.struct(
+    [
+        ("neighbours", pa.list_(_NEIGHBOUR)),
+        ("words", pa.list_(pa.string())),
+        ("passage", _PASSAGE),
+        ("shares", pa.struct([(part, pa.float64()) for part in PARTS])),
+    ]
+)
 _SUGGESTION = [("id", pa.string()), ("text", pa.string()), ("score", pa.float32())]
 
 
@@ -80,7 +89,18 @@ def to_table(suggestions: Suggestions, labels: LabelSet, evidence: bool = False)
 
 def _plain(evidence: Evidence) -> dict[str, object]:
     near = [{"id": _text(doc_id), "similarity": s} for doc_id, s in evidence.neighbours]
-    return {"neighbours": near, "words": [_text(w) for w in evidence.words]}
+    return {
+        "neighbours": near,
+        "words": [_text(w) for w in evidence.words],
+        "passage": _plain_passage(evidence.passage),
+        "shares": evidence.shares or None,
+    }
+
+
+def _plain_passage(passage: Passage | None) -> dict[str, object] | None:
+    if passage is None:
+        return None
+    return passage._asdict() | {"text": None if passage.text is None else _text(passage.text)}
 
 
 def _strings(values: Sequence[str]) -> pa.Array:

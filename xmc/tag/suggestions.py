@@ -6,7 +6,8 @@ Ranking, top-k and thresholds are array operations, and this is the one place th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,8 @@ EMPTY_TEXT = "empty_text"
 NO_VECTOR = "no_vector"
 BELOW_THRESHOLD = "below_threshold"
 NO_ALLOWED_LABEL = "no_allowed_label"
+# What a label's log odds are the sum of; see `xmc.tag.shares`.
+PARTS = ("average", "prototype", "trained", "words", "neighbours", "frequency", "reranker")
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class TagOptions:
         top_k: at most so many suggestions a document.
         threshold: smallest score that is suggested; several: one for each bin of label frequency, as in
             `xmc.calibrate`; None writes the top_k, whatever their scores.
-        evidence: also say which neighbours and words speak for each suggestion.
+        evidence: also say what speaks for each suggestion: neighbours, words, a passage, shares.
         allowed: (n_labels,) bool, the labels that may be suggested; None allows all.
         rule: what chose the threshold; it stands in the run's manifest.
     """
@@ -56,6 +59,17 @@ class TagOptions:
         return [f"threshold={self.rule} chose {chosen}; at most {self.top_k:,} suggestions a document"]
 
 
+class Passage(NamedTuple):
+    """A part of a document: code points ``start`` to ``end`` of its text, and what stands there.
+
+    ``text`` is None where it would be long.
+    """
+
+    start: int
+    end: int
+    text: str | None
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Why a label was suggested.
@@ -63,10 +77,14 @@ class Evidence:
     Attributes:
         neighbours: (document id, similarity) of similar training documents with this label, best first.
         words: words that the document and the label share.
+        passage: the part of the document that speaks most for the label, None where none does.
+        shares: what each part of the model adds to the label's log odds, see `xmc.tag.shares`.
     """
 
     neighbours: list[tuple[str, float]]
     words: list[str]
+    passage: Passage | None = None
+    shares: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass

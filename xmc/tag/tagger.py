@@ -14,17 +14,16 @@ from xmc.data.labels import LabelSet
 from xmc.data.records import DocumentBatch
 from xmc.data.text import clean, is_blank
 from xmc.encoders.dual import DualEncoder
-from xmc.encoders.lexical import LexicalTower
 from xmc.errors import InputError, SettingError
 from xmc.fit import Weights
 from xmc.model import Model
 from xmc.rules import Rule, threshold_of
 from xmc.shortlist import N_PROTOTYPES, Candidates, Shortlister
+from xmc.tag.evidence import Explainer
 from xmc.tag.suggestions import (
     EMPTY_TEXT,
     NO_ALLOWED_LABEL,
     NO_VECTOR,
-    Evidence,
     Suggestions,
     TagOptions,
 )
@@ -130,7 +129,10 @@ class Tagger:
         ranked = self._ranked(found, scores, rows, batch, encoded.ok).select(options.top_k)
         chosen = ranked.select(options.top_k, self._thresholds(options, ranked.rows))
         if options.evidence:
-            chosen.evidence = self._evidence(chosen, found, rows, batch)
+            texts = None if batch.texts is None else [batch.texts[i] for i in rows]
+            place = np.searchsorted(rows, chosen.documents)
+            explainer = Explainer(self.shortlister, self.weights, self.frequency)
+            chosen.evidence = explainer.evidence(place, chosen.rows, (found, scores), usable, texts)
         return chosen
 
     def _ranked(
@@ -159,35 +161,6 @@ class Tagger:
         if isinstance(options.threshold, tuple):
             return np.array(options.threshold)[frequency_bin(self.frequency[rows])]
         return options.threshold
-
-    def _evidence(
-        self, chosen: Suggestions, found: Candidates, rows: np.ndarray, batch: DocumentBatch
-    ) -> list[Evidence]:
-        """For each suggestion the neighbours that voted for it, and the words that matched."""
-        place = np.full(len(batch), -1)
-        place[rows] = np.arange(len(rows))
-        evidence: list[Evidence] = []
-        for doc in np.flatnonzero(chosen.counts).tolist():
-            labels = chosen.rows[chosen.indptr[doc] : chosen.indptr[doc + 1]]
-            words = self._words(batch, doc, labels)
-            near = [self._neighbours(found, place[doc], label) for label in labels]
-            evidence.extend(map(Evidence, near, words))
-        return evidence
-
-    def _neighbours(self, found: Candidates, place: int, label: int) -> list[tuple[str, float]]:
-        if self.memory is None or found.neighbours is None:
-            return []
-        documents, scores = found.neighbours.rows[place], found.neighbours.scores[place]
-        carry = self.memory.labels[documents, label].toarray().ravel() > 0
-        voted = np.flatnonzero(carry & (scores > 0))
-        return [(str(self.memory.ids[int(documents[i])]), float(scores[i])) for i in voted]
-
-    def _words(self, batch: DocumentBatch, doc: int, labels: np.ndarray) -> list[list[str]]:
-        tower, matcher = self.encoder.lexical, self.shortlister.matcher
-        if matcher is None or batch.texts is None or not isinstance(tower, LexicalTower):
-            return [[] for _ in labels]
-        words = tower.words_of(batch.texts[doc])
-        return [words.matched(matcher.names_of(label)) for label in labels]
 
 
 def _checked(texts: Sequence[str]) -> Sequence[str]:
