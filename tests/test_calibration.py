@@ -101,6 +101,19 @@ def test_the_sample_keeps_the_best_of_each_document():
     assert sample.probabilities.indices.min() == n - DEPTH
 
 
+def test_hidden_labels_bend_the_curves_and_are_not_in_the_sample():
+    made, hidden = Made(300, 2), np.arange(N_LABELS) % 8 == 0
+    pairs = made.of_doc, made.rows, made.scores
+    whole = Calibration.fit(pairs, made.gold, FREQUENCY, 0)
+    part = Calibration.fit(pairs, made.gold, FREQUENCY, 0, hidden)
+    assert part.calibrator.to_json() == whole.calibrator.to_json()
+    for name in ("probabilities", "gold"):
+        kept, every = getattr(part.sample, name).toarray(), getattr(whole.sample, name).toarray()
+        assert every[:, hidden].any()
+        assert not kept[:, hidden].any()
+        assert (kept[:, ~hidden] == every[:, ~hidden]).all()
+
+
 def brute_force(sample: HeldOutSample, top_k: int, allowed: np.ndarray) -> list[tuple[float, int, bool, int]]:
     """Probability, document, whether right and label of what a document gets at most."""
     found = []

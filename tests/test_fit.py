@@ -196,6 +196,15 @@ def test_some_labels_are_hidden_where_held_out_documents_bring_no_new_ones():
     assert (rest[~held][:, kept] != gold[~held][:, kept]).nnz == 0
 
 
+def test_labels_that_were_hidden_for_the_fit_choose_no_threshold(task):
+    hidden = np.zeros(60, bool)
+    hidden[np.flatnonzero(np.bincount(task.gold.indices, minlength=60))[:5]] = True
+    sample = replace(task, hidden=hidden).fit().calibration.sample
+    assert sample.gold.nnz
+    assert not hidden[sample.gold.indices].any()
+    assert not hidden[sample.probabilities.indices].any()
+
+
 def test_labels_without_names_are_never_hidden():
     gold = sp.csr_matrix(np.random.default_rng(1).random((400, 60)) < 0.1, dtype=np.float32)
     held = held_out(400, 0)

@@ -291,6 +291,7 @@ class Builder:
             ~self.apart,
             active,
             self.settings.run.seed,
+            _without_documents(rest) & ~_without_documents(gold[~self.apart]),
         )
         return task.fit()
 

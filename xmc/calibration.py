@@ -58,6 +58,27 @@ class HeldOutSample:
     gold: sp.csr_matrix
     frequency: np.ndarray
 
+    @classmethod
+    def of(
+        cls,
+        of_doc: np.ndarray,
+        rows: np.ndarray,
+        probabilities: np.ndarray,
+        gold: sp.csr_matrix,
+        frequency: np.ndarray,
+        hidden: np.ndarray | None,
+    ) -> HeldOutSample:
+        """The best of the pairs (n_pairs,); arguments as in `Calibration.fit`."""
+        shown = np.ones(gold.shape[1], bool) if hidden is None else ~hidden
+        kept = np.flatnonzero(shown[rows])
+        kept = kept[_places(of_doc[kept], probabilities[kept]) < DEPTH]
+        pairs = sp.csr_matrix((probabilities[kept], (of_doc[kept], rows[kept])), gold.shape)
+        ones = sp.csr_matrix((gold > 0).astype(np.float32))
+        ones.data[~shown[ones.indices]] = 0
+        ones.eliminate_zeros()
+        ones.sort_indices()
+        return cls(pairs, ones, frequency.astype(np.int64))
+
     def threshold(
         self, rule: Rule, top_k: int, allowed: np.ndarray | None = None
     ) -> float | tuple[float, ...]:
@@ -155,6 +176,7 @@ class Calibration:
         gold: sp.csr_matrix,
         frequency: np.ndarray,
         seed: int,
+        hidden: np.ndarray | None = None,
     ) -> Calibration | None:
         """Fit on held-out documents; None with fewer than ``ENOUGH`` right pairs, or no wrong one.
 
@@ -163,6 +185,9 @@ class Calibration:
             gold: (n_docs, n_labels) all gold labels.
             frequency: (n_labels,) the documents of each label, without the held-out ones.
             seed: shares out the documents to folds.
+            hidden: (n_labels,) bool labels whose documents were kept from the fit so that labels without any
+                occur in it. The curves learn from them; the sample leaves them out, for new documents do not
+                have that many labels without documents, and a threshold would allow for it. None: no label.
         """
         of_doc, rows, scores = pairs[0], pairs[1], pairs[2].astype(np.float64)
         right = is_gold(gold, of_doc, rows)
@@ -177,11 +202,7 @@ class Calibration:
             unseen[out] = Calibrator.fit(scores[~out], right[~out], seen[~out], logistic)(
                 scores[out], seen[out]
             )
-        best = np.flatnonzero(_places(of_doc, unseen) < DEPTH)
-        probabilities = sp.csr_matrix((unseen[best], (of_doc[best], rows[best])), gold.shape)
-        ones = sp.csr_matrix((gold > 0).astype(np.float32))
-        ones.sort_indices()
-        return cls(calibrator, HeldOutSample(probabilities, ones, frequency.astype(np.int64)))
+        return cls(calibrator, HeldOutSample.of(of_doc, rows, unseen, gold, frequency, hidden))
 
     def widened(self, n_labels: int) -> Calibration:
         """The same calibration for a label set that has grown to ``n_labels``."""

@@ -176,7 +176,10 @@ def _first_right(similarity: np.ndarray, gold: np.ndarray, k: int = 10) -> float
 
 @dataclass(frozen=True)
 class FitTask:
-    """The held-out documents (``encoded``, ``gold``), in random order, and the model without them."""
+    """The held-out documents (``encoded``, ``gold``), in random order, and the model without them.
+
+    ``hidden`` (n_labels,) bool: labels whose documents the fit does not know of, None: no label.
+    """
 
     encoder: DualEncoder
     encoded: Encoded
@@ -187,6 +190,7 @@ class FitTask:
     among: np.ndarray
     active: np.ndarray
     seed: int = 0
+    hidden: np.ndarray | None = None
 
     def fit(self) -> Weights:
         """Prototype mix first, then with its candidates everything else, each upon the one before."""
@@ -201,7 +205,7 @@ class FitTask:
         context = weights.context(found, self.parts.frequency)
         head, log_odds = self._reranked(found, context, weights.beside(context), right, shortlister)
         pairs = found.of_doc, found.rows, log_odds
-        calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed)
+        calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed, self.hidden)
         return replace(weights, reranker=head, calibration=calibration)
 
     def _few(self) -> FitTask:
