@@ -11,6 +11,8 @@ import torch
 from xmc.encoders import pretrained
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.forward import PaddedForward
+from xmc.encoders.leads import LEAD_SHARE
+from xmc.encoders.windows import tokenise
 from xmc.encoders.writer import read_vectors
 from xmc.errors import InputError, ResourceError, SettingError
 
@@ -104,6 +106,35 @@ def test_the_end_of_a_long_document_counts(exact: DenseTower) -> None:
     end = "Orbital mechanics of communication satellites. " * 60
     found = exact.encode([start, start + end, end])
     assert found.vectors[1] @ found.vectors[2] > found.vectors[0] @ found.vectors[2] + 0.2
+
+
+def test_the_first_line_has_its_share(exact: DenseTower) -> None:
+    title, body = "Orbital mechanics", "Fishing quotas for cod and herring in the North Sea."
+    found = exact.encode([f"{title}\n{body}", f"{title} {body}", title])
+    whole, lead = found.vectors[1:]
+    wanted = (1 - LEAD_SHARE) * whole + LEAD_SHARE * lead
+    assert found.vectors[0] @ wanted / np.linalg.norm(wanted) > 0.9999
+    assert np.diff(found.indptr).tolist() == [1, 1, 1]  # its windows are those of the text
+
+
+def test_weights_to_be_trained_are_written_in_the_place_of_the_given(minilm: Path, tmp_path: Path) -> None:
+    tower = DenseTower.load(str(minilm), dtype="fp32")
+    model, forward = tower.trainable()
+    ids, counts = tokenise(tower.tokenizer, ["air transport", "fisheries"])
+    windows = tower.windows(ids, counts, 32)
+    vectors = forward.embed(*tower.laid(windows, np.arange(2)))
+    assert vectors.requires_grad
+    assert (vectors.detach().numpy() * tower.encode(["air transport", "fisheries"]).vectors).sum(
+        1
+    ).min() > 0.9999
+    with torch.no_grad():
+        next(model.parameters()).mul_(1.5)
+    tower.save(tmp_path / "tuned", model)
+    again = DenseTower.load(str(tmp_path / "tuned"), dtype="fp32")
+    assert again.sha256 != tower.sha256
+    with torch.no_grad():
+        wanted = forward.embed(*tower.laid(windows, np.arange(2))).numpy()
+    assert (again.encode(["air transport", "fisheries"]).vectors * wanted).sum(1).min() > 0.9999
 
 
 def test_progress_counts_every_text_once(exact: DenseTower) -> None:

@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from xmc.artifacts import save_array
 from xmc.data.records import DocumentBatch
 from xmc.encoders import lexical
+from xmc.encoders.leads import LEAD_SHARE
 from xmc.encoders.lexical import (
     FrequencyCount,
     LexicalSettings,
     LexicalTower,
-    lead,
     random_projection,
     unit,
     unit_rows,
@@ -152,12 +152,6 @@ def test_encoded_rows_are_unit_or_zero(tower):
     assert norms == pytest.approx([1, 1, 1, 0], abs=1e-6)
 
 
-def test_the_first_line_is_the_lead():
-    assert lead("\n\n  Title of it\nAnd more") == "Title of it"
-    assert lead("") == ""
-    assert len(lead("x" * 10_000)) < 1000
-
-
 def matched(tower, text, label):
     words = tower.words_of(split_words([text]).distinct)
     return [str(words.words[i]) for i in words.found(label)[0].tolist()]
@@ -213,6 +207,24 @@ def test_unit_rows_of_very_small_and_very_large_values(scale):
 
 def test_unit_keeps_zero_rows():
     assert unit(np.array([[0, 3], [0, 0]], np.float32)).tolist() == [[0, 1], [0, 0]]
+
+
+def test_the_lead_of_a_document_has_its_share(tower):
+    texts = ["fish law\nThe budget of the sea", "fish law"]
+    documents, leads = tower.features_of(DocumentBatch(["a", "b"], texts, None, None, ["x:1", "x:2"]))
+    whole, only = tower.features(texts).toarray(), tower.features(["fish law"]).toarray()
+    assert leads.toarray() == pytest.approx(np.vstack([only, only]))
+    wanted = unit((1 - LEAD_SHARE) * whole + LEAD_SHARE * only)
+    assert documents.toarray() == pytest.approx(wanted, abs=1e-6)
+    assert documents.toarray()[1] == pytest.approx(whole[1], abs=1e-6)
+
+
+def test_documents_that_are_all_lead_are_not_counted_twice(tower, monkeypatch):
+    texts, calls = ["fish law", "", " the sea \n"], []
+    monkeypatch.setattr(tower, "counts", lambda t: calls.append(t) or type(tower).counts(tower, t))
+    documents, leads = tower.features_of(DocumentBatch([*"abc"], texts, None, None, [*"abc"]))
+    assert len(calls) == 1
+    assert (documents != leads).nnz == 0
 
 
 def test_features_of_documents_that_have_none(tower):

@@ -11,6 +11,7 @@ import numpy as np
 
 from xmc.artifacts import ArtifactWriter, is_artifact, open_artifact
 from xmc.encoders.dense import DenseTower
+from xmc.encoders.leads import LEAD_SHARE
 from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import VectorWriter, read_vectors
 from xmc.errors import ArtifactError
@@ -23,7 +24,8 @@ class VectorCache:
 
     def __init__(self, tower: DenseTower, directory: Path) -> None:
         self.tower, self.directory = tower, directory
-        self._identity = f"{tower.sha256} {tower.pooling} {tower.max_length} {tower.dtype} {tower.device}"
+        settings = f"{tower.pooling} {tower.max_length} {tower.dtype} {tower.device} {LEAD_SHARE}"
+        self._identity = f"{tower.sha256} {settings}"
 
     def encode(self, texts: Sequence[str], names: Sequence[str] | None = None) -> WindowVectors:
         """The texts' vectors, from disk if this list was encoded before; what is damaged is encoded again."""

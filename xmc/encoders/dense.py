@@ -1,13 +1,15 @@
 """The dense tower: any Hugging Face encoder over token windows, mean-pooled, unit length.
 
 A text of any length is used to its end: it is cut into windows (``xmc.encoders.windows``), each window is
-encoded, and the document's vector is the mean of its unit window vectors weighted by tokens, normalised.
+encoded, and the document's vector is the mean of its unit window vectors weighted by tokens, normalised. Its
+lead, the first line, is encoded alone too and has a share of the vector.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xmc.encoders import pretrained
+from xmc.encoders.leads import LEAD_SHARE, lead, longer_than_leads
+from xmc.encoders.lexical import unit
 from xmc.encoders.windows import Windows, WindowVectors, batches, cut, lay, pool, spans, tokenise
 from xmc.encoders.writer import VectorWriter
 from xmc.errors import InputError, ResourceError, SettingError, some
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import nn
 
-    from xmc.encoders.forward import Forward
+    from xmc.encoders.forward import Forward, PaddedForward
 
 MAX_LENGTH = 256  # tokens of a window, special ones included
 SMALLEST = 256  # tokens: batches of a short list are cut down to this, so that all threads get some
@@ -83,10 +87,28 @@ class DenseTower:
         """SHA-256 of the weights: of the one file, or of the files' digests where there are several."""
         return pretrained.sha256(pretrained.weights(self._folder))
 
-    def save(self, directory: Path) -> None:
-        """Writes weights (safetensors: byte for byte), config, tokenizer, pooling; :meth:`load` reads it."""
+    def save(self, directory: Path, tuned: nn.Module | None = None) -> None:
+        """Writes weights (safetensors: byte for byte), config, tokenizer, pooling; :meth:`load` reads it.
+
+        With ``tuned``, what :meth:`trainable` gave is written in the place of the weights.
+        """
         settings = {"name": self.name, "pooling": self.pooling, "max_length": self.max_length}
-        pretrained.keep(self._folder, Path(directory), self.tokenizer, settings)
+        pretrained.keep(self._folder, Path(directory), self.tokenizer, settings, tuned)
+
+    def trainable(self) -> tuple[nn.Module, PaddedForward]:
+        """The model in fp32, with weights of its own, and the pass that gives vectors with gradients."""
+        from xmc.encoders.forward import PaddedForward
+
+        model = pretrained.load_model(self._folder)
+        return model, PaddedForward(model, self.pooling, self.max_length, self.device, "fp32")
+
+    def windows(self, ids: np.ndarray, counts: np.ndarray, longest: int) -> Windows:
+        """Tokens of texts (``xmc.encoders.windows.tokenise``) in windows of ``longest`` tokens at most."""
+        return cut(ids, counts, min(longest, self.max_length) - self._n_special)
+
+    def laid(self, windows: Windows, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids of some windows end to end, special ones included, and the (n,) length of each."""
+        return lay(windows, rows, self._prefix, self._suffix), windows.lengths[rows] + self._n_special
 
     def encode(
         self,
@@ -108,6 +130,19 @@ class DenseTower:
         Raises:
             InputError: the model gives NaN or infinity for a text, also in fp32.
         """
+        found, rows = self._encode(texts, progress, names), longer_than_leads(texts)
+        if not len(rows):
+            return found
+        named = None if names is None else [names[i] for i in rows]
+        leads = self._encode([lead(texts[i]) for i in rows], None, named)
+        vectors = found.vectors.copy()
+        vectors[rows] = unit((1 - LEAD_SHARE) * vectors[rows] + LEAD_SHARE * leads.vectors)
+        return replace(found, vectors=vectors)
+
+    def _encode(
+        self, texts: Sequence[str], progress: Callable[[int], None] | None, names: Sequence[str] | None
+    ) -> WindowVectors:
+        """Vectors of the texts' windows, and of the texts without regard to their leads."""
         ids, counts = tokenise(self.tokenizer, texts)
         windows = cut(ids, counts, self.max_length - self._n_special)
         report = _Progress(windows, progress)
@@ -162,8 +197,7 @@ class DenseTower:
         return self.threads if self.device == "cpu" else 2
 
     def _compute(self, windows: Windows, rows: np.ndarray, forward: Forward | None = None) -> np.ndarray:
-        ids = lay(windows, rows, self._prefix, self._suffix)
-        return (forward or self._forward)(ids, windows.lengths[rows] + self._n_special)
+        return (forward or self._forward)(*self.laid(windows, rows))
 
     def _again(self, windows: Windows, rows: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
         """The vectors of a batch that came out with NaN or infinity, in fp32."""

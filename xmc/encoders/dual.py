@@ -14,6 +14,7 @@ from xmc.artifacts import load_json, save_json
 from xmc.data.records import DocumentBatch
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.given import GivenTower
+from xmc.encoders.leads import LEAD_SHARE
 from xmc.encoders.lexical import LexicalTower
 from xmc.encoders.trained import TrainedTower
 from xmc.encoders.windows import WindowVectors
@@ -28,7 +29,7 @@ class Encoded:
 
     ``dense``: (n, dense_dim) unit or zero rows and the vectors of their windows, None without that tower;
     ``features``: (n, n_features) sparse unit rows; ``lexical``: (n, lexical_dim) their projection, unit or
-    zero rows; ``leads``: as ``features``, of the first lines alone; ``trained``: (n, trained_dim) unit or
+    zero rows; ``leads``: as ``features``, of the leads alone; ``trained``: (n, trained_dim) unit or
     zero rows, None without a trained tower.
     """
 
@@ -124,8 +125,8 @@ class DualEncoder:
         """Encode documents; ``dense``: their vectors in the dense tower, where they are known already."""
         if dense is None and self.dense is not None and batch.texts is not None:
             dense = self.dense.encode(batch.texts, names=batch.ids)
-        features = self.lexical.features_of(batch)
-        encoded = Encoded(dense, features, self.lexical.project(features), self.lexical.leads_of(batch))
+        features, leads = self.lexical.features_of(batch)
+        encoded = Encoded(dense, features, self.lexical.project(features), leads)
         return encoded if self.trained is None else self.with_trained(encoded, self.trained)
 
     @staticmethod
@@ -148,6 +149,7 @@ class DualEncoder:
             "words": kind,
             "trained": self.trained is not None,
             "trained_share": float(self.trained_share),
+            "lead_share": LEAD_SHARE,
         }
         if self.trained is not None:
             self.trained.save(directory)
@@ -165,6 +167,7 @@ class DualEncoder:
             fits = fits and kind == "lexical" and (directory / "dense").is_dir()
         trained, trained_share = parts.get("trained"), parts.get("trained_share")
         fits = fits and isinstance(trained, bool) and _is_share(share) and _is_share(trained_share)
+        fits = fits and parts.get("lead_share") == LEAD_SHARE  # or documents would not be like those it holds
         if not fits:
             raise ArtifactError(f"{path}: not a description of the towers beside it; rebuild the model")
         dense = DenseTower.load(str(directory / "dense"), device=device, dtype=dtype) if has_dense else None

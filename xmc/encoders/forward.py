@@ -38,7 +38,7 @@ class PaddedForward(Forward):
 
     def __init__(self, model: Any, pooling: str, max_length: int, device: str, dtype: str):
         self._model = model.to(device=device, dtype=DTYPES[dtype])
-        self._pooling, self._longest, self._device = pooling, max_length, torch.device(device)
+        self._pooling, self._longest, self.device = pooling, max_length, torch.device(device)
         self._pad = int(getattr(model.config, "pad_token_id", None) or 0)
         self.budget = 2048 if device == "cpu" else 65_536
 
@@ -50,6 +50,10 @@ class PaddedForward(Forward):
     @torch.inference_mode()
     def __call__(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """See :class:`Forward`."""
+        return self.embed(ids, lengths).cpu().numpy()
+
+    def embed(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
+        """The same vectors where they were computed, with gradients outside of inference mode."""
         inside = np.arange(self.widths(lengths).max()) < lengths[:, None]
         padded = np.full(inside.shape, self._pad, np.int64)
         padded[inside] = ids
@@ -59,10 +63,10 @@ class PaddedForward(Forward):
             vectors = hidden[:, 0].float()
         else:
             vectors = (hidden.float() * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
-        return functional.normalize(vectors, dim=1).cpu().numpy()
+        return functional.normalize(vectors, dim=1)
 
     def _move(self, array: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(array)
-        if self._device.type == "cpu":
+        if self.device.type == "cpu":
             return tensor
-        return tensor.pin_memory().to(self._device, non_blocking=True)
+        return tensor.pin_memory().to(self.device, non_blocking=True)

@@ -27,8 +27,11 @@ class GivenTower(SparseTower):
             n_docs += matrix.shape[0]
         return cls(settings, (1 + np.log((1 + n_docs) / (1 + frequency))).astype(np.float32))
 
-    def features_of(self, batch: DocumentBatch) -> sp.csr_matrix:
-        """(n_docs, n_features) unit rows. Raises InputError for texts or another number of features."""
+    def features_of(self, batch: DocumentBatch) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """(n_docs, n_features) unit rows, and empty ones: rows of features have no first line.
+
+        Raises InputError for texts or another number of features.
+        """
         if batch.features is None:
             raise InputError(f"{batch.places[0]}: text, but the model was built on sparse features")
         if batch.features.shape[1] != self.n_features:
@@ -36,11 +39,8 @@ class GivenTower(SparseTower):
             raise InputError(f"{batch.places[0]}: {found} features; the model was built on {self.n_features}")
         matrix = batch.features
         data = matrix.data.astype(np.float64) * self.idf[matrix.indices]
-        return unit_rows(sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape))
-
-    def leads_of(self, batch: DocumentBatch) -> sp.csr_matrix:
-        """(n_docs, n_features) of nothing: rows of features have no first line."""
-        return sp.csr_matrix((len(batch), self.n_features), dtype=np.float32)
+        none = sp.csr_matrix(matrix.shape, dtype=np.float32)
+        return unit_rows(sp.csr_matrix((data, matrix.indices, matrix.indptr), matrix.shape)), none
 
     def save(self, directory: Path) -> None:
         """Write settings and weights."""

@@ -18,12 +18,12 @@ import scipy.sparse as sp
 
 from xmc.artifacts import load_array, load_json, save_array, save_json
 from xmc.data.records import DocumentBatch
+from xmc.encoders.leads import LEAD_SHARE, lead, longer_than_leads
 from xmc.encoders.tokens import Words, gram_buckets, mix, pair_keys, split_words, word_keys
 from xmc.errors import ArtifactError, InputError, SettingError
 
 UNKNOWN_BITS = 16
 ALIKE = 0.6  # share of a word's n-grams that make it a form of a label's word
-LEAD = 300  # characters
 MAX_COUNTED = 20_000_000
 
 
@@ -180,15 +180,18 @@ class LexicalTower(SparseTower):
         grams = _gram_counts(words, self.settings)
         return sp.hstack([exact, grams], format="csr", dtype=np.float32)
 
-    def features_of(self, batch: DocumentBatch) -> sp.csr_matrix:
-        """(n_docs, n_features) of documents. Raises InputError for documents without texts."""
+    def features_of(self, batch: DocumentBatch) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """(n_docs, n_features) of documents and of their leads, which weigh ``LEAD_SHARE`` in the former.
+
+        Raises InputError for documents without texts.
+        """
         if batch.texts is None:
             raise InputError(f"{batch.places[0]}: sparse features, but the model was built on texts")
-        return self.features(batch.texts)
-
-    def leads_of(self, batch: DocumentBatch) -> sp.csr_matrix:
-        """(n_docs, n_features) of the documents' first lines, where a title stands if there is one."""
-        return self.features([lead(text) for text in batch.texts or ()])
+        whole = self.features(batch.texts)
+        if not len(longer_than_leads(batch.texts)):
+            return whole, whole
+        leads = self.features([lead(text) for text in batch.texts])
+        return unit_rows((1 - LEAD_SHARE) * whole + LEAD_SHARE * leads), leads
 
     def features(self, texts: Sequence[str]) -> sp.csr_matrix:
         """(n_texts, n_features) TF-IDF, unit rows; a text without a word gives an empty row."""
@@ -318,11 +321,6 @@ class _Counter:
             keys, counts = keys[np.sort(rank)], counts[np.sort(rank)]
         frequencies = np.concatenate([counts, np.zeros(1 << UNKNOWN_BITS), self.grams])
         return keys, (1 + np.log((1 + self.n_texts) / (1 + frequencies))).astype(np.float32)
-
-
-def lead(text: str) -> str:
-    """The first line that is not blank, or its first ``LEAD`` characters."""
-    return text.lstrip()[:LEAD].partition("\n")[0]
 
 
 def _gram_counts(words: Words, settings: LexicalSettings) -> sp.csr_matrix:

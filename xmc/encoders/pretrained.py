@@ -280,14 +280,23 @@ def longest(folder: Path, config: Any) -> int:
     return int(min(limits))
 
 
-def keep(folder: Path, directory: Path, tokenizer: Tokenizer, settings: dict[str, Any]) -> None:
+def keep(
+    folder: Path,
+    directory: Path,
+    tokenizer: Tokenizer,
+    settings: dict[str, Any],
+    tuned: nn.Module | None = None,
+) -> None:
     """Writes a model into ``directory`` so that it loads from there alone; safetensors byte for byte.
 
-    ``.bin`` weights, which other programs may refuse, are written anew as safetensors.
+    ``.bin`` weights, which other programs may refuse, are written anew as safetensors; those of ``tuned`` are
+    written instead, if it is given.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = weights(folder)
-    if files[0].suffix == ".safetensors":
+    if tuned is not None:
+        _write_weights(tuned, directory / "model.safetensors")
+    elif files[0].suffix == ".safetensors":
         files += sorted(folder.glob("model.safetensors.index.json"))
         for file in files:
             shutil.copyfile(file, directory / file.name)
