@@ -43,6 +43,7 @@ from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.train.run import Split, Trained, TrainingSource, train
 from xmc.trained_labels import TrainedLabels
+from xmc.tuned import Tunable
 
 SMALL = 0.1  # share of held-out documents from which they are too many to be left untrained
 EVEN = 0.5
@@ -72,8 +73,9 @@ class Builder:
 
     def model(self) -> Model:
         """The whole model, in memory or memory-mapped from the work directory."""
-        labels, gold = self._labels(), self.source.gold
         matcher = self._matcher()
+        self._tune(matcher)
+        labels, gold = self._labels(), self.source.gold
         towers, sample = self._documents()
         named = np.zeros(gold.shape[1], bool) if matcher is None else np.diff(matcher.starts) > 0
         self.apart = with_duplicates(self.held | ~self.own, towers[:, self.encoder.dense_dim :])
@@ -111,6 +113,22 @@ class Builder:
         return Model(
             self.source.labels, self.encoder, index, matcher, memory, weights, trained=labels_trained
         )
+
+    def _tune(self, matcher: LabelMatcher | None) -> None:
+        """Put a dense tower tuned to the documents in the place of the given one, where that is asked for."""
+        tower, words = self.encoder.dense, self.encoder.lexical
+        if not self.training or tower is None or matcher is None or not isinstance(words, LexicalTower):
+            return
+        run = self.settings.run
+        known = self.source, self.texts, tower, words, matcher, self.held, self.training, run.seed
+        folder = Tunable(*known).tuned(
+            self.work / "tuning",
+            lambda line: notify([line]),
+            lambda what, total: self._bar(what, "steps", total),
+        )
+        if folder is not None:
+            self.encoder.dense = DenseTower.load(str(folder), device=tower.device, dtype=tower.dtype)
+            self.cache = VectorCache(self.encoder.dense, self.work / "vectors")
 
     def _matcher(self) -> LabelMatcher | None:
         """The labels' names as sparse features; None for documents that are rows of features."""

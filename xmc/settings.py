@@ -20,7 +20,8 @@ NONE = {"none": None, "null": None}
 # Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
 KINDS = ("auto", "exact", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local",)
-LOSSES = ("auto", "bce", "decoupled_softmax")  # of xmc.train.losses
+LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
+DENSE = ("auto", "frozen", "last", "full")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 
@@ -174,6 +175,7 @@ class TrainSettings:
 
     epochs: int | None = _named(None, {"auto": None})
     loss: str = "auto"
+    dense: str = "auto"
     metric: str = "ndcg"
     dim: int = 384
     max_features: int = 150_000
@@ -184,6 +186,7 @@ class TrainSettings:
         if self.epochs is not None:
             require_whole("train.epochs", self.epochs, 1)
         require_one_of("train.loss", self.loss, LOSSES)
+        require_one_of("train.dense", self.dense, DENSE)
         require_one_of("train.metric", self.metric, METRICS)
         require_whole("train.dim", self.dim, 8)
         require_whole("train.max_features", self.max_features, 1)

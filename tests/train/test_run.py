@@ -38,6 +38,13 @@ def test_the_loss_follows_from_the_documents_of_a_label_that_is_seen(per_label, 
     assert recipe_for(labels_of(500, 50, per_label, unseen), TrainSettings(), 0).loss == wanted
 
 
+@pytest.mark.parametrize(("more", "wanted"), [(0, "bce"), (1, "sampled_softmax")])
+def test_too_many_labels_for_every_step_are_sampled_under_a_softmax(more, wanted):
+    n_labels = RECIPES["bce"].label_limit + more
+    assert recipe_for(labels_of(500, n_labels, ENOUGH), TrainSettings(), 0).loss == RECIPES[wanted].loss
+    assert recipe_for(labels_of(500, n_labels, ENOUGH), TrainSettings(), 0).by_text is False
+
+
 def test_without_gold_labels_there_is_a_recipe_too():
     assert recipe_for(sp.csr_matrix((5, 3), dtype=np.float32), TrainSettings(), 0).loss == "decoupled_softmax"
     assert recipe_for(sp.csr_matrix((0, 3), dtype=np.float32), TrainSettings(loss="bce"), 0).epochs == 8

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+from torch.optim import Optimizer
 
 from xmc.artifacts import (
     ArtifactWriter,
@@ -60,3 +61,19 @@ class Checkpoints:
     def _paths(self) -> list[Path]:
         found = self.directory.glob("[0-9]*") if self.directory.is_dir() else ()
         return sorted(path for path in found if path.name.isdigit())
+
+
+def adam_tensors(adam: Optimizer) -> dict[str, Tensor]:
+    """The optimiser's moments by name, ``adam.NUMBER.NAME``."""
+    states = adam.state_dict()["state"].items()
+    return {f"adam.{i}.{name}": value for i, state in states for name, value in state.items()}
+
+
+def adam_state(adam: Optimizer, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The optimiser's state dictionary with those of ``tensors`` that :func:`adam_tensors` named."""
+    state = adam.state_dict()
+    for name, value in tensors.items():
+        if name.startswith("adam."):
+            _, number, part = name.split(".")
+            state["state"].setdefault(int(number), {})[part] = value
+    return state

@@ -40,15 +40,19 @@ class TrainingData:
         """(n, dense_dim) float32 dense vectors of documents."""
         return torch.from_numpy(np.array(self.towers[rows, : self.dense_dim], np.float32))
 
-    def namesakes(self, gold: sp.csr_matrix, rows: np.ndarray) -> np.ndarray:
-        """(n_docs, n) bool: the label ``rows`` (n,) with the text of a gold label in (n_docs, n_labels)."""
-        by_text = sp.csr_matrix((gold.data, self.same_text[gold.indices], gold.indptr), gold.shape)
-        return by_text[:, self.same_text[rows]].toarray() > 0
-
     @property
     def frequency(self) -> np.ndarray:
         """(n_labels,) training documents of each label."""
         return np.bincount(self.gold[self.docs].indices, minlength=self.gold.shape[1])
+
+
+def namesakes(gold: sp.csr_matrix, same_text: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """(n_docs, n) bool: the label ``rows`` (n,) with the text of a gold label in (n_docs, n_labels).
+
+    ``same_text`` (n_labels,): one number for all labels with the same text.
+    """
+    by_text = sp.csr_matrix((gold.data, same_text[gold.indices], gold.indptr), gold.shape)
+    return by_text[:, same_text[rows]].toarray() > 0
 
 
 def mean_ndcg(ranked: np.ndarray, gold: sp.csr_matrix) -> float:

@@ -15,8 +15,8 @@ from xmc.encoders.trained import TrainedTower
 from xmc.errors import TrainingError
 from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
-from xmc.train.checkpoint import Checkpoints
-from xmc.train.data import NAMES, TrainingData
+from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
+from xmc.train.data import NAMES, TrainingData, namesakes
 from xmc.train.labels import LabelSide
 from xmc.train.losses import LOSSES
 from xmc.train.tables import BagTable, RowAdam
@@ -52,6 +52,9 @@ class Recipe:
 
 RECIPES = {
     "bce": Recipe(10, "bce"),
+    # For too many labels to score them all: wrong ones that stand for a dozen others make a binary loss
+    # noisy, while under a softmax most of them weigh nothing.
+    "sampled_softmax": Recipe(10, "decoupled_softmax", label_limit=2048),
     "decoupled_softmax": Recipe(
         10,
         "decoupled_softmax",
@@ -145,7 +148,7 @@ class Trainer:
         is_gold = torch.from_numpy(gold[:, sample.rows].toarray() > 0)
         pairs = is_gold.nonzero(as_tuple=True)
         # Labels named like a gold one may be right too: they are no negatives, so they count as nothing.
-        unsure = torch.from_numpy(data.namesakes(gold, sample.rows)) & ~is_gold
+        unsure = torch.from_numpy(namesakes(gold, data.same_text, sample.rows)) & ~is_gold
         logits = logits.masked_fill(unsure, -torch.inf)
         logits = logits.index_put(pairs, self.labels.without_own(side, torch.from_numpy(rows), kept, *pairs))
         loss = LOSSES[self.recipe.loss](logits, is_gold, torch.from_numpy(sample.weight))
@@ -204,8 +207,7 @@ class Trainer:
 
     def _state(self) -> dict[str, Tensor]:
         """Every tensor that going on needs, by name."""
-        adam = self.adam.state_dict()["state"]
-        moments = {f"adam.{i}.{name}": value for i, state in adam.items() for name, value in state.items()}
+        moments = adam_tensors(self.adam)
         rows = {f"rows.{name}": value for name, value in self.free.state().items()}
         best = {f"best.{name}": value for name, value in self.best.items()}
         own = self._weights() | {"squares": self.bag.squares} | self.labels.state()
@@ -238,16 +240,8 @@ class Trainer:
         numbers, tensors = found
         self.progress = Progress(**numbers)
         self.best = {k.removeprefix("best."): v for k, v in tensors.items() if k.startswith("best.")}
-        self._load_adam(tensors)
+        self.adam.load_state_dict(adam_state(self.adam, tensors))
         for name, value in (self._weights() | {"squares": self.bag.squares} | self.labels.state()).items():
             value.copy_(tensors[name])
         for name, value in self.free.state().items():
             value.copy_(tensors[f"rows.{name}"])
-
-    def _load_adam(self, tensors: dict[str, Tensor]) -> None:
-        state = self.adam.state_dict()
-        for name, value in tensors.items():
-            if name.startswith("adam."):
-                _, number, part = name.split(".")
-                state["state"].setdefault(int(number), {})[part] = value
-        self.adam.load_state_dict(state)

@@ -138,8 +138,10 @@ def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recip
     """Loss and length for all documents' labels (n_docs, n_labels), whichever of them are trained on."""
     n_seen = max(1, int((np.bincount(gold.indices, minlength=1) > 0).sum()))
     chosen = settings.loss
-    if chosen == "auto":
-        chosen = "bce" if gold.nnz / n_seen >= ENOUGH else "decoupled_softmax"
+    if chosen == "auto" and gold.nnz / n_seen < ENOUGH:
+        chosen = "decoupled_softmax"
+    elif chosen == "auto":
+        chosen = "bce" if n_seen <= RECIPES["bce"].label_limit else "sampled_softmax"
     recipe, epochs = RECIPES[chosen], settings.epochs
     if epochs is None and recipe.by_text:
         epochs = EPOCHS[0]  # more would learn the few documents by heart

@@ -1,0 +1,248 @@
+"""Tuner: the dense tower's own weights, trained on documents against the texts of their labels.
+
+It comes before anything is encoded, so that every later stage sees one tower. In-batch contrastive learning
+with hard negatives as in DPR (Karpukhin et al., EMNLP 2020) and NGAME (Dahiya et al., WSDM 2023), under the
+decoupled softmax of DEXML (Gupta et al., ICLR 2024). A label is nothing but its text here, so that what is
+learned holds for labels without documents too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from xmc.artifacts import ArtifactWriter, is_artifact
+from xmc.encoders.dense import DenseTower
+from xmc.encoders.leads import LEAD_SHARE
+from xmc.encoders.windows import Windows, batches
+from xmc.errors import TrainingError
+from xmc.train.batches import epoch_order
+from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
+from xmc.train.data import namesakes
+from xmc.train.loop import DIVERGED, SAVE_EVERY
+from xmc.train.losses import decoupled_softmax
+
+BATCH = 64  # documents of a step
+N_HARD = 4  # hard wrong labels of a document in a step
+SCALE = 20.0  # of a cosine, as a logit
+RATE, DECAY, LONGEST_STEP = 5e-5, 1e-2, 1.0
+WARM_UP = 20  # steps
+BUDGET = 4096  # tokens that go through the model at once
+EPOCHS = 1
+KIND = "encoder"
+
+Bar = Callable[[str, int], AbstractContextManager[Callable[[int], object]]]
+
+
+@dataclass(frozen=True)
+class TuningTexts:
+    """Token windows to learn from, short enough for a step.
+
+    ``documents``, ``leads`` (of those with more than a lead; the others have none) and ``labels``.
+    """
+
+    documents: Windows
+    leads: Windows
+    labels: Windows
+
+
+@dataclass(frozen=True)
+class TuningData:
+    """What is learned from.
+
+    ``gold`` (n_docs, n_labels) of the documents of ``texts``; ``hard`` (n_docs, any) labels that look right
+    but mostly are not, -1 for none; ``same_text`` (n_labels,): one number for all labels with the same text.
+    """
+
+    texts: TuningTexts
+    gold: sp.csr_matrix
+    hard: np.ndarray
+    same_text: np.ndarray
+
+    def digest(self) -> str:
+        """Changes with anything that is learned from."""
+        sha = hashlib.sha256()
+        arrays = [self.gold.indptr, self.gold.indices, self.hard, self.same_text]
+        for windows in (self.texts.documents, self.texts.leads, self.texts.labels):
+            arrays += [windows.ids, windows.starts, windows.lengths, windows.indptr]
+        for array in arrays:
+            sha.update(np.ascontiguousarray(array).data)
+        return sha.hexdigest()
+
+
+def tune(
+    tower: DenseTower,
+    data: TuningData,
+    last_layers: bool,
+    seed: int,
+    work: Path,
+    report: Callable[[str], object],
+    bar: Bar,
+) -> Path:
+    """The folder of the tuned tower, in ``work``; taken as it is where it was made before.
+
+    ``last_layers``: only the upper half of the model's layers is trained, else all of it. ``report`` gets a
+    line an epoch.
+
+    Raises:
+        TrainingError: the loss is no number.
+    """
+    parts = [tower.sha256, tower.dtype, str(last_layers), str(seed), data.digest()]
+    identity = hashlib.sha256(" ".join(parts).encode()).hexdigest()
+    folder = work / f"encoder-{identity[:16]}"
+    if is_artifact(folder):
+        return folder
+    tuner = Tuner(tower, data, last_layers, seed)
+    with bar("tuning", tuner.n_steps) as tick:
+        tuner.run(Checkpoints(work / "checkpoints", identity), report, tick)
+    with ArtifactWriter(folder, KIND, built_by="xmc train") as writer:
+        tower.save(writer.path, tuner.model)
+    return folder
+
+
+class Tuner:
+    """One run over the documents; all its state is in here."""
+
+    def __init__(self, tower: DenseTower, data: TuningData, last_layers: bool, seed: int) -> None:
+        self.tower, self.data, self.seed = tower, data, seed
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)  # weights that the files lack, as of a pooler that is not used
+            self.model, self.forward = tower.trainable()
+        choose_weights(self.model, last_layers)
+        self.weights = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        self.adam = torch.optim.AdamW(self.weights.values(), lr=RATE, weight_decay=DECAY)
+        self.docs = np.flatnonzero((np.diff(data.gold.indptr) > 0) & _has_windows(data.texts.documents))
+        self.per_epoch = math.ceil(len(self.docs) / BATCH)
+        self.step, self.losses = 0, [0.0][:0]
+        self._known = _has_windows(data.texts.labels)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the whole run."""
+        return EPOCHS * self.per_epoch
+
+    def run(
+        self, checkpoints: Checkpoints, report: Callable[[str], object], tick: Callable[[int], object]
+    ) -> None:
+        """Train to the end, from the newest checkpoint if there is one."""
+        self._resume(checkpoints)
+        tick(self.step)
+        saved = time.monotonic()
+        while self.step < self.n_steps:
+            epoch, at = divmod(self.step, self.per_epoch)
+            rows = epoch_order(self.docs, self.seed, epoch)[at * BATCH : (at + 1) * BATCH]
+            self.losses.append(self._learn(rows))
+            self.step += 1
+            tick(1)
+            if self.step % self.per_epoch == 0:
+                report(f"dense tower, epoch {epoch + 1}: loss {np.mean(self.losses):.3f}")
+                self.losses.clear()
+            if time.monotonic() - saved > SAVE_EVERY:
+                self._save(checkpoints)
+                saved = time.monotonic()
+
+    def _learn(self, rows: np.ndarray) -> float:
+        """One step on documents; the loss before it."""
+        rate = min(1.0, (self.step + 1) / WARM_UP) * (1 - self.step / self.n_steps)
+        for group in self.adam.param_groups:
+            group["lr"] = RATE * rate
+        loss = self._loss(rows)
+        if not math.isfinite(float(loss.detach())):
+            raise TrainingError(DIVERGED.format(f"dense tower, step {self.step + 1}: the loss is {loss}"))
+        self.adam.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.weights.values(), LONGEST_STEP)
+        self.adam.step()
+        return float(loss.detach())
+
+    def _loss(self, rows: np.ndarray) -> Tensor:
+        rng = np.random.default_rng((self.seed, self.step))
+        gold, labels = self.data.gold[rows], self._labels(rows, rng)
+        documents = self._documents(rows, rng)
+        texts = self.data.texts.labels
+        logits = SCALE * documents @ self._vectors(texts, texts.indptr[labels]).T
+        is_gold = torch.from_numpy(gold[:, labels].toarray() > 0).to(logits.device)
+        unsure = torch.from_numpy(namesakes(gold, self.data.same_text, labels)).to(logits.device) & ~is_gold
+        weight = torch.ones(len(labels), device=logits.device)
+        return decoupled_softmax(logits.masked_fill(unsure, -torch.inf), is_gold, weight)
+
+    def _labels(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """(n,) the labels of a step: those of its documents, and some of each one's hard ones."""
+        hard = self.data.hard[rows]
+        drawn = hard[:, rng.permutation(hard.shape[1])[:N_HARD]] if hard.shape[1] else hard
+        labels = np.unique(np.concatenate([self.data.gold[rows].indices, drawn[drawn >= 0]]))
+        return labels[self._known[labels]]
+
+    def _documents(self, rows: np.ndarray, rng: np.random.Generator) -> Tensor:
+        """(n, dim) unit vectors of documents: a window of each, drawn at random, and its lead."""
+        windows, leads = self.data.texts.documents, self.data.texts.leads
+        n = np.diff(windows.indptr)[rows]
+        vectors = self._vectors(windows, windows.indptr[rows] + (rng.random(len(rows)) * n).astype(np.int64))
+        led = np.flatnonzero(_has_windows(leads)[rows])
+        if not len(led):
+            return vectors
+        heads = torch.zeros_like(vectors).index_copy(
+            0, torch.from_numpy(led).to(vectors.device), self._vectors(leads, leads.indptr[rows[led]])
+        )
+        return functional.normalize((1 - LEAD_SHARE) * vectors + LEAD_SHARE * heads, dim=1)
+
+    def _vectors(self, windows: Windows, chosen: np.ndarray) -> Tensor:
+        """(n, dim) unit vectors of the windows (n,), with gradients."""
+        widths = self.forward.widths(self.tower.laid(windows, chosen)[1])
+        order, parts, bf16 = [], [], self.tower.dtype == "bf16"
+        for rows in batches(widths, BUDGET, True):
+            with torch.autocast(self.forward.device.type, torch.bfloat16, enabled=bf16):
+                parts.append(self.forward.embed(*self.tower.laid(windows, chosen[rows])))
+            order.append(rows)
+        return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(order))).to(parts[0].device)]
+
+    def _save(self, checkpoints: Checkpoints) -> None:
+        weights = {f"weights.{name}": p.detach() for name, p in self.weights.items()}
+        tensors = {k: v.cpu().contiguous() for k, v in (adam_tensors(self.adam) | weights).items()}
+        checkpoints.save(self.step, {"step": self.step, "losses": self.losses}, tensors)
+
+    @torch.no_grad()
+    def _resume(self, checkpoints: Checkpoints) -> None:
+        found = checkpoints.load()
+        if found is None:
+            return
+        numbers, tensors = found
+        self.step, self.losses = numbers["step"], numbers["losses"]
+        for name, weight in self.weights.items():
+            weight.copy_(tensors[f"weights.{name}"])
+        self.adam.load_state_dict(adam_state(self.adam, tensors))
+
+
+def choose_weights(model: Any, last_layers: bool) -> None:
+    """Mark the weights that are trained: all, or those of the upper half of the layers."""
+    layers = layers_of(model)
+    if not last_layers or layers is None:
+        model.requires_grad_(True)
+        return
+    model.requires_grad_(False)
+    for layer in layers[len(layers) // 2 :]:
+        layer.requires_grad_(True)
+
+
+def layers_of(model: Any) -> nn.ModuleList | None:
+    """The list of a transformer's layers, None where its configuration does not tell how many there are."""
+    n_layers = getattr(model.config, "num_hidden_layers", None)
+    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
+    return next((module for module in lists if len(module) == n_layers), None)
+
+
+def _has_windows(windows: Windows) -> np.ndarray:
+    """(n_texts,) bool: texts with a token."""
+    return np.diff(windows.indptr) > 0
