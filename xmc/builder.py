@@ -14,7 +14,7 @@ import torch
 
 from xmc.commands.notices import counted, notify, state
 from xmc.data.records import DocumentBatch
-from xmc.encoders.cache import VectorCache
+from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.encoders.given import GivenTower
@@ -41,6 +41,7 @@ from xmc.progress import progress
 from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
+from xmc.stages import stage
 from xmc.train.run import Split, Trained, TrainingSource, train
 from xmc.trained_labels import TrainedLabels
 
@@ -65,7 +66,7 @@ class Builder:
             )
         self.encoder = DualEncoder(dense, self._lexical())
         self.training = settings.train if isinstance(settings, TrainingSettings) else None
-        self.cache = None if dense is None else VectorCache(dense, work / "vectors")
+        self.cache: TextVectors | None = None if dense is None else VectorCache(dense, work / "vectors")
         self.held = held_out(len(source.ids), settings.run.seed, source.n_dev)
         self.own = np.arange(len(source.ids)) < source.n_own  # what the model may hold
         self.apart = self.held  # what the fit leaves out, more once the documents are encoded
@@ -88,6 +89,7 @@ class Builder:
             towers = self._with_trained(trained, towers, "final")
         return self._whole(labels, towers[: self.source.n_own], matcher, weights, trained)
 
+    @stage("putting together")
     def _whole(
         self,
         labels: Encoded,
@@ -112,6 +114,7 @@ class Builder:
             self.source.labels, self.encoder, index, matcher, memory, weights, trained=labels_trained
         )
 
+    @stage("names")
     def _matcher(self) -> LabelMatcher | None:
         """The labels' names as sparse features; None for documents that are rows of features."""
         if not isinstance(words := self.encoder.lexical, LexicalTower):
@@ -153,6 +156,7 @@ class Builder:
         share = "" if judges == rest else f"{judges:,} of "
         return f"fitted on {share}{counted(rest, 'document')} of --dev, which the model does not hold"
 
+    @stage("words")
     def _lexical(self) -> LexicalTower | GivenTower:
         settings = LexicalSettings(seed=self.settings.run.seed)
         if self.source.has_text:
@@ -169,6 +173,7 @@ class Builder:
             dense = self.cache.encode(batch.texts, batch.ids)
         return self.encoder.encode(batch, dense)
 
+    @stage("labels")
     def _labels(self) -> Encoded:
         """All labels' texts; without texts, empty rows."""
         n_labels, words = len(self.source.labels), self.encoder.lexical
@@ -185,6 +190,7 @@ class Builder:
                 done(len(texts))
         return Encoded.concat(parts)
 
+    @stage("documents")
     def _documents(self) -> tuple[np.ndarray, Encoded | None]:
         """(n_docs, dim) tower vectors, memory-mapped, and the held-out documents encoded."""
         path = self.work / "towers.npy"
@@ -223,6 +229,7 @@ class Builder:
         split = Split(docs, np.zeros(0, np.int64), np.zeros(n_labels, bool), n_epochs)
         return self._trained(labels, towers, split, "final")
 
+    @stage("training")
     def _trained(self, labels: Encoded, towers: np.ndarray, split: Split, name: str) -> Trained:
         trained = train(
             self._training_source(labels, towers),
@@ -251,6 +258,7 @@ class Builder:
             self.source.n_own,
         )
 
+    @stage("training")
     def _with_trained(self, trained: Trained, towers: np.ndarray, name: str) -> np.ndarray:
         """(n_docs, dim) the untrained towers' columns and the trained tower's, memory-mapped."""
         path, base = self.work / f"towers-{name}.npy", self.encoder.untrained_dim

@@ -23,6 +23,7 @@ from xmc.errors import ResourceError, SettingError, XmcError
 
 COMMANDS = {
     "inspect": "what a data set or an artifact holds, and what is odd in it",
+    "plan": "the memory, disk and time that index or train will need, and tagging, before they run",
     "index": "a usable model from labels and, if there are any, tagged documents, without training",
     "train": "the best model for labels and tagged documents; resumes where it stopped",
     "tag": "the labels that suit each document, in shards; resumes where it stopped",

@@ -268,6 +268,7 @@ class LearnSettings:
 
 COMMANDS: dict[str, type] = {
     "inspect": InspectSettings,
+    "plan": TrainingSettings,
     "index": BuildSettings,
     "train": TrainingSettings,
     "tag": TagSettings,

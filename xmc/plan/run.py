@@ -1,0 +1,160 @@
+"""The plan of a job: reads the files once, probes a sample of them, and scales up."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from xmc.builder import SMALL
+from xmc.data.options import ReadReport
+from xmc.label_text import label_names, label_texts
+from xmc.plan.estimate import PASSES, Scale, Size, build_stages, train_stages
+from xmc.plan.memory import Need, need, widths
+from xmc.plan.probe import BuildProbe, probe_build, probe_search
+from xmc.plan.sample import Sampler, sample_source
+from xmc.plan.training import TrainProbe, Whole, probe_training
+from xmc.settings import BuildSettings, TrainingSettings
+from xmc.source import Source, read_source
+from xmc.stages import Cost, measured, resident
+from xmc.train.run import recipe_for
+
+WARM_UP = 150, 300  # documents and labels
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What one command needs: costs of its stages, bytes, and what tagging with its model costs.
+
+    ``tagging``: of a thousand documents; ``loading``: of the model, once.
+    """
+
+    command: str
+    stages: dict[str, Cost]
+    need: Need
+    tagging: Cost
+    loading: Cost
+
+    @property
+    def total(self) -> Cost:
+        """All stages."""
+        return sum(self.stages.values(), Cost())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plans of the commands that suit the files, and what these hold; ``probing``: what planning took."""
+
+    size: Size
+    n_seen: int
+    labels_a_document: float
+    sample: Size
+    jobs: list[JobPlan]
+    probing: Cost
+
+
+def plan_jobs(
+    labels: str | Path | None,
+    docs: Sequence[str | Path] | None,
+    filter_pairs: str | Path | None,
+    settings: TrainingSettings,
+    report: ReadReport,
+    dev: Sequence[str | Path] = (),
+) -> Plan:
+    """Plan `xmc index`, and where there are tagged documents `xmc train`, for these files and settings.
+
+    Raises: InputError where the files are not what was asked for, as the commands would.
+    """
+    began = Cost(time.process_time(), time.process_time())
+    with measured() as probing:
+        sampler = Sampler()
+        with measured() as reading:
+            source = read_source(labels, docs, filter_pairs, settings.read, report, dev, sampler.see)
+        sample = sample_source(source, sampler, settings.run.seed)
+        _warm_up(sample_source(source, sampler, settings.run.seed, *WARM_UP), settings)
+        with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
+            held, probe = resident(), probe_build(sample, _untrained(settings), Path(work))
+        job = _Job(source, sample, settings, began, reading[0], held, probe)
+        jobs = [job.index()]
+        if source.gold[: source.n_own].nnz:
+            jobs.append(job.train())
+    return Plan(_size(source), _n_seen(source), _labels_a_document(source), _size(sample), jobs, probing[0])
+
+
+def _warm_up(sample: Source, settings: TrainingSettings) -> None:
+    """Do all once, since what is done first takes longer, and what is loaded for it stays in memory."""
+    with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
+        probe_build(sample, _untrained(settings), Path(work))
+
+
+def _untrained(settings: TrainingSettings) -> BuildSettings:
+    """The settings that `xmc index` reads."""
+    return BuildSettings(**{each.name: getattr(settings, each.name) for each in fields(BuildSettings)})
+
+
+def _size(source: Source) -> Size:
+    n_names = len(label_names(source.labels, label_texts(source.labels))[0]) if source.has_text else 0
+    return Size(len(source.ids), len(source.labels), n_names, source.n_dev)
+
+
+def _n_seen(source: Source) -> int:
+    return int((source.gold[: source.n_own].getnnz(axis=0) > 0).sum())
+
+
+def _labels_a_document(source: Source) -> float:
+    return float(source.gold.nnz / max(1, source.gold.shape[0]))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What both plans start from; ``probe``: of `xmc index`; ``held``: bytes of memory once all was read."""
+
+    source: Source
+    sample: Source
+    settings: TrainingSettings
+    began: Cost
+    reading: Cost
+    held: int
+    probe: BuildProbe
+
+    def index(self) -> JobPlan:
+        return self._plan("index", self.probe, self._scale(self.probe))
+
+    def train(self) -> JobPlan:
+        source, wanted, size = self.source, self.settings.train, _size(self.source)
+        recipe = recipe_for(source.gold[: source.n_own], wanted, self.settings.run.seed)
+        brief = replace(self.settings, train=replace(wanted, epochs=1, loss=recipe.loss))
+        whole = Whole(size.n_training, size.n_labels, _n_seen(source), _labels_a_document(source))
+        with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
+            probe = probe_build(self.sample, brief, Path(work))
+            training = probe_training(self.sample, probe.model, whole, recipe, wanted, Path(work))
+        # After one epoch the fit may do without a reranker, which it would not after all of them.
+        probe = replace(
+            probe, stages=probe.stages | {name: self.probe.stages[name] for name in self.probe.fit}
+        )
+        again, scale = not source.n_dev and size.n_held > SMALL * size.n_docs, self._scale(probe)
+        stages = train_stages(training, scale, recipe.epochs, again)
+        return self._plan("train", probe, scale, stages, training, again)
+
+    def _scale(self, probe: BuildProbe) -> Scale:
+        search = probe_search(probe.model.encoder.dim, self.settings.run.seed)
+        return Scale(_size(self.source), _size(self.sample), search)
+
+    def _plan(
+        self,
+        command: str,
+        probe: BuildProbe,
+        scale: Scale,
+        more: Mapping[str, Cost] = MappingProxyType({}),
+        training: TrainProbe | None = None,
+        again: bool = False,
+    ) -> JobPlan:
+        stages = {"starting": self.began, "reading": self.reading.times(PASSES if self.source.ids else 1)}
+        stages |= {**build_stages(probe, scale), **more}
+        of = widths(probe, self.sample, scale)
+        found = need(self.held, probe, scale, of, training, again)
+        loading = self.began + probe.loading.times(found.model / max(1, sum(probe.sizes.values())))
+        return JobPlan(command, stages, found, probe.tagging + scale.farther(probe).times(1000), loading)
