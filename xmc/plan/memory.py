@@ -10,6 +10,7 @@ from xmc.encoders.lexical import LexicalTower
 from xmc.plan.estimate import Scale
 from xmc.plan.probe import BuildProbe
 from xmc.plan.training import TrainProbe, expected_features
+from xmc.rerank.inputs import BLOCK, N_BEST, N_NEAR
 from xmc.source import Source
 
 NUMBER = 4  # bytes of a float32
@@ -75,7 +76,7 @@ def need(
     n_docs, n_labels = scale.whole.n_docs, scale.whole.n_labels
     encoded = n_labels * _label(of) + n_docs * NUMBER * of.untrained + _words(probe, of)
     fitting = n_labels * NUMBER * (of.untrained + 2 * (of.untrained + of.trained) + of.trained)
-    fitting += n_docs * NUMBER * (of.untrained + of.trained) + int(_fit(probe, scale) * scale.held)
+    fitting += n_docs * NUMBER * (of.untrained + of.trained) + _fit(probe, scale)
     peaks = [start + encoded + fitting]
     if training is not None:
         tower = training.n_features * NUMBER * (of.trained - of.dense)
@@ -100,12 +101,19 @@ def _words(probe: BuildProbe, of: Widths) -> int:
 
 
 def _fit(probe: BuildProbe, scale: Scale) -> int:
-    """Bytes that the sample's fit added, but for those of labels and documents."""
-    costs = [cost for name, cost in probe.stages.items() if name.startswith("fit")]
+    """Bytes that the fit adds for its documents.
+
+    The sample's fit without what it holds of labels, and without a block of documents with their candidates
+    and neighbours, whose number does not grow: their vectors, and these at unit length.
+    """
+    costs = [probe.stages[name] for name in probe.fit]
     if not costs:
         return 0
-    index = 2 * NUMBER * scale.sample.n_labels * (probe.model.encoder.dim + 1)
-    return max(0, max(cost.peak for cost in costs) - costs[0].before - index)
+    dim = probe.model.encoder.dim
+    block = 2 * NUMBER * dim * min(BLOCK, scale.sample.n_held) * (N_BEST + 2 * N_NEAR)
+    index = 2 * NUMBER * scale.sample.n_labels * (dim + 1)
+    added = max(0, max(cost.peak for cost in costs) - costs[0].before - index - block)
+    return int(block + added * scale.held)
 
 
 def _training(probe: TrainProbe, scale: Scale) -> int:

@@ -131,10 +131,6 @@ class _Job:
         with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
             probe = probe_build(self.sample, brief, Path(work))
             training = probe_training(self.sample, probe.model, whole, recipe, wanted, Path(work))
-        # After one epoch the fit may do without a reranker, which it would not after all of them.
-        probe = replace(
-            probe, stages=probe.stages | {name: self.probe.stages[name] for name in self.probe.fit}
-        )
         again, scale = not source.n_dev and size.n_held > SMALL * size.n_docs, self._scale(probe)
         stages = train_stages(training, scale, recipe.epochs, again)
         return self._plan("train", probe, scale, stages, training, again)
