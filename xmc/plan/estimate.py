@@ -93,18 +93,21 @@ def build_stages(probe: BuildProbe, scale: Scale) -> dict[str, Cost]:
         "putting together": both,
         "writing": both,
     }
-    out = {
-        name: _with_all_texts(probe, name).times(factor) for name, factor in factors.items() if name in found
-    }
+    out = {name: _sampled(probe, name).times(factor) for name, factor in factors.items() if name in found}
     n_queries = {"fit: weights": min(ENOUGH, scale.whole.n_held), "fit: candidates": scale.whole.n_held}
     for name in n_queries.keys() & out.keys():
         out[name] += scale.farther(probe).times(n_queries[name])
     return out | {"other": probe.rest.times(docs)}
 
 
-def _with_all_texts(probe: BuildProbe, name: str) -> Cost:
-    """A stage on the sample, as if the dense tower had encoded every text of it."""
+def _sampled(probe: BuildProbe, name: str) -> Cost:
+    """A stage on the sample, as it would be with every text encoded and a reranker that helps.
+
+    Where the sample was too small for one to help, it was not fitted on all documents, after their halves.
+    """
     cost = probe.stages[name]
+    if name == "fit: reranker" and probe.model.weights.reranker is None:
+        return cost.times(2)
     if probe.dense is None or name not in probe.dense.spent:
         return cost
     return cost - probe.dense.spent[name] + probe.dense.whole[name]
