@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -158,7 +158,7 @@ class Builder:
 
     @stage("words")
     def _lexical(self) -> LexicalTower | GivenTower:
-        settings = LexicalSettings(seed=self.settings.run.seed)
+        settings = LexicalSettings(seed=self.settings.run.seed, **asdict(self.settings.encoder.lexical))
         if self.source.has_text:
             texts = (batch.texts or [] for batch in self.source.own_batches())
             return LexicalTower.fit(texts, _pieces(self.texts), settings)

@@ -43,11 +43,15 @@ class Size:
 
 @dataclass(frozen=True)
 class Scale:
-    """How ``whole`` compares to ``sample``; ``search``: what a row more costs a query."""
+    """How ``whole`` compares to ``sample``; ``search``: what a row more costs a query.
+
+    ``characters``: of the sample's documents, and of its labels.
+    """
 
     whole: Size
     sample: Size
     search: Cost
+    characters: tuple[int, int] = (1, 0)
 
     @property
     def docs(self) -> float:
@@ -58,6 +62,12 @@ class Scale:
     def labels(self) -> float:
         """Labels for each of the sample's."""
         return self.whole.n_labels / max(1, self.sample.n_labels)
+
+    @property
+    def text(self) -> float:
+        """Characters for each of the sample's."""
+        of_docs, of_labels = self.characters
+        return (of_docs * self.docs + of_labels * self.labels) / max(1, of_docs + of_labels)
 
     @property
     def held(self) -> float:
@@ -82,7 +92,7 @@ def build_stages(probe: BuildProbe, scale: Scale) -> dict[str, Cost]:
     both = (scale.whole.n_docs + scale.whole.n_labels) / (scale.sample.n_docs + scale.sample.n_labels)
     passes = n_passes(scale.whole.n_held) / n_passes(scale.sample.n_held)
     factors = {
-        "words": both,
+        "words": scale.text,
         "labels": labels,
         "names": labels,
         "documents": docs,

@@ -100,6 +100,14 @@ def _size(source: Source) -> Size:
     return Size(len(source.ids), len(source.labels), n_names, source.n_dev)
 
 
+def _characters(sample: Source) -> tuple[int, int]:
+    """Of the documents, and of the labels, where there are texts; else as many as there are rows."""
+    if not sample.has_text:
+        return len(sample.ids), 0
+    texts = [text for batch in sample.batches() for text in batch.texts or ()]
+    return sum(map(len, texts)), sum(map(len, label_texts(sample.labels)))
+
+
 def _n_seen(source: Source) -> int:
     return int((source.gold[: source.n_own].getnnz(axis=0) > 0).sum())
 
@@ -137,7 +145,7 @@ class _Job:
 
     def _scale(self, probe: BuildProbe) -> Scale:
         search = probe_search(probe.model.encoder.dim, self.settings.run.seed)
-        return Scale(_size(self.source), _size(self.sample), search)
+        return Scale(_size(self.source), _size(self.sample), search, _characters(self.sample))
 
     def _plan(
         self,

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from xmc.encoders.given import GivenTower
-from xmc.encoders.lexical import LexicalSettings, LexicalTower
+from xmc.encoders.lexical import LexicalTower
 from xmc.encoders.trained import TrainedTower
 from xmc.label_text import label_texts
 from xmc.model import Model
@@ -172,7 +172,7 @@ def _selected(
     if batch.texts is not None:
         texts = label_texts(sample.labels)
         # Words that only one of the sample's documents has will stand in others too.
-        words = LexicalTower.fit([batch.texts], [texts], LexicalSettings(seed=seed, min_documents=1))
+        words = LexicalTower.fit([batch.texts], [texts], replace(words.settings, min_documents=1))
         names = words.features(texts)
     features = words.features_of(batch)
     factor = max(1.0, whole.n_docs / features.shape[0])
