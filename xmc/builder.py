@@ -51,10 +51,16 @@ N_QUERIES = 256  # documents on which the recall of an approximate index is meas
 
 
 class Builder:
-    """Encodes, fits and puts together the model of a source."""
+    """Encodes, fits and puts together the model of a source; ``tell`` gets lines about it meanwhile."""
 
-    def __init__(self, source: Source, settings: BuildSettings, work: Path) -> None:
-        self.source, self.settings, self.work = source, settings, work
+    def __init__(
+        self,
+        source: Source,
+        settings: BuildSettings,
+        work: Path,
+        tell: Callable[[list[str]], object] = notify,
+    ) -> None:
+        self.source, self.settings, self.work, self.tell = source, settings, work, tell
         self.texts = label_texts(source.labels) if source.has_text else []
         dense = None
         run = settings.run
@@ -236,7 +242,7 @@ class Builder:
             self.source.gold,
             split,
             self.work / name,
-            lambda line: notify([line]),
+            lambda line: self.tell([line]),
             lambda what, total: self._bar(what, "steps", total),
         )
         trained_share = self.encoder.trained_share or EVEN  # until it is fitted, if it can be

@@ -269,3 +269,13 @@ def test_of_more_neighbours_the_nearest_are_looked_at():
     near = made.found.neighbours
     made.found = replace(made.found, neighbours=Shortlist(near.rows[:, ::-1], near.scores[:, ::-1]))
     assert made.inputs().near[:, :, 0].tolist() == near.scores[:, ::-1][:, :N_NEAR].tolist()
+
+
+@pytest.mark.parametrize("n_docs", [1, 3])
+def test_a_document_is_seen_bit_by_bit_alike_in_small_batches(monkeypatch, n_docs):
+    monkeypatch.setitem(DIMS, "dense", 384)  # shorter vectors are multiplied in one way only
+    monkeypatch.setitem(DIMS, "words", 512)
+    made = Made(("dense", "words"), n_docs=BLOCK)
+    some, whole = made.of(np.arange(n_docs)), made.inputs()
+    for name in FLOATS:
+        assert torch.equal(getattr(some, name), getattr(whole, name)[:n_docs]), name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +85,8 @@ class BuildProbe:
 def probe_build(sample: Source, settings: BuildSettings, work: Path) -> BuildProbe:
     """Build, write, load and use a model of the ``sample`` in the empty directory ``work``."""
     with listening() as stages, measured() as whole:
-        builder = Builder(sample, settings, work)
+        quiet = replace(settings, run=replace(settings.run, progress="off"))
+        builder = Builder(sample, quiet, work, tell=lambda lines: None)
         if builder.encoder.dense is not None:
             builder.cache = SparingVectors(builder.encoder.dense)
         model = builder.model()

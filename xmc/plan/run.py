@@ -11,12 +11,13 @@ from types import MappingProxyType
 
 from xmc.builder import SMALL
 from xmc.data.options import ReadReport
-from xmc.label_text import label_names, label_texts
+from xmc.label_text import label_texts
 from xmc.plan.estimate import PASSES, Scale, Size, build_stages, train_stages
 from xmc.plan.memory import Need, need, widths
 from xmc.plan.probe import BuildProbe, probe_build, probe_search
 from xmc.plan.sample import Sampler, sample_source
 from xmc.plan.training import TrainProbe, Whole, probe_training
+from xmc.progress import progress
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import Source, read_source
 from xmc.stages import Cost, measured, resident
@@ -74,20 +75,22 @@ def plan_jobs(
         with measured() as reading:
             source = read_source(labels, docs, filter_pairs, settings.read, report, dev, sampler.see)
         sample = sample_source(source, sampler, settings.run.seed)
-        _warm_up(sample_source(source, sampler, settings.run.seed, *WARM_UP), settings)
-        with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
-            held, probe = resident(), probe_build(sample, _untrained(settings), Path(work))
-        job = _Job(source, sample, settings, began, reading[0], held, probe)
-        jobs = [job.index()]
-        if source.gold[: source.n_own].nnz:
-            jobs.append(job.train())
-    return Plan(_size(source), _n_seen(source), _labels_a_document(source), _size(sample), jobs, probing[0])
+        with progress(settings.run.progress, "measuring", "builds of a sample", lambda: 3) as done:
+            # What is done first takes longer, and what is loaded for it stays in memory.
+            _built(sample_source(source, sampler, settings.run.seed, *WARM_UP), _untrained(settings))
+            done(1)
+            job = _Job(source, sample, settings, began, reading[0], resident(), _size(source), _size(sample))
+            jobs = [job.index()]
+            done(1)
+            if source.gold[: source.n_own].nnz:
+                jobs.append(job.train())
+            done(1)
+    return Plan(job.whole, _n_seen(source), _labels_a_document(source), job.part, jobs, probing[0])
 
 
-def _warm_up(sample: Source, settings: TrainingSettings) -> None:
-    """Do all once, since what is done first takes longer, and what is loaded for it stays in memory."""
+def _built(sample: Source, settings: BuildSettings) -> BuildProbe:
     with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
-        probe_build(sample, _untrained(settings), Path(work))
+        return probe_build(sample, settings, Path(work))
 
 
 def _untrained(settings: TrainingSettings) -> BuildSettings:
@@ -96,7 +99,7 @@ def _untrained(settings: TrainingSettings) -> BuildSettings:
 
 
 def _size(source: Source) -> Size:
-    n_names = len(label_names(source.labels, label_texts(source.labels))[0]) if source.has_text else 0
+    n_names = int(source.labels.names()[1][-1]) if source.has_text else 0
     return Size(len(source.ids), len(source.labels), n_names, source.n_dev)
 
 
@@ -118,7 +121,10 @@ def _labels_a_document(source: Source) -> float:
 
 @dataclass(frozen=True)
 class _Job:
-    """What both plans start from; ``probe``: of `xmc index`; ``held``: bytes of memory once all was read."""
+    """What both plans start from.
+
+    ``held``: bytes of memory once all was read; ``whole``, ``part``: sizes of the source and of its sample.
+    """
 
     source: Source
     sample: Source
@@ -126,13 +132,15 @@ class _Job:
     began: Cost
     reading: Cost
     held: int
-    probe: BuildProbe
+    whole: Size
+    part: Size
 
     def index(self) -> JobPlan:
-        return self._plan("index", self.probe, self._scale(self.probe))
+        probe = _built(self.sample, _untrained(self.settings))
+        return self._plan("index", probe, self._scale(probe))
 
     def train(self) -> JobPlan:
-        source, wanted, size = self.source, self.settings.train, _size(self.source)
+        source, wanted, size = self.source, self.settings.train, self.whole
         recipe = recipe_for(source.gold[: source.n_own], wanted, self.settings.run.seed)
         brief = replace(self.settings, train=replace(wanted, epochs=1, loss=recipe.loss))
         whole = Whole(size.n_training, size.n_labels, _n_seen(source), _labels_a_document(source))
@@ -145,7 +153,7 @@ class _Job:
 
     def _scale(self, probe: BuildProbe) -> Scale:
         search = probe_search(probe.model.encoder.dim, self.settings.run.seed)
-        return Scale(_size(self.source), _size(self.sample), search, _characters(self.sample))
+        return Scale(self.whole, self.part, search, _characters(self.sample))
 
     def _plan(
         self,
