@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rerank.made import DIMS, Made
@@ -242,6 +242,7 @@ def test_taken_apart_and_put_together():
         assert torch.equal(one, other)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 70), max_size=6), st.integers(1, 3))
 def test_windows_are_merged_evenly_and_none_is_lost(counts, dim):
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -100,7 +100,7 @@ def kill_everywhere(folder: Path, after: bool, then: str) -> None:
 KILL = """
 import sys; sys.path[:0] = sys.argv[2:]
 from pathlib import Path
-from tests.cases.artifacts.made import kill_everywhere
+from tests.cases.artifacts.test_busy_places import kill_everywhere
 kill_everywhere(Path(sys.argv[1]), AFTER, THEN)
 """
 
