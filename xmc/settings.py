@@ -285,9 +285,9 @@ class LearnSettings:
 
 COMMANDS: dict[str, type] = {
     "inspect": InspectSettings,
-    "plan": TrainingSettings,
     "index": BuildSettings,
     "train": TrainingSettings,
+    "plan": TrainingSettings,
     "tag": TagSettings,
     "eval": EvaluateSettings,
     "labels": LabelSettings,

@@ -23,8 +23,8 @@ def lines(plan: Plan) -> Iterator[str]:
         f" with {plan.labels_a_document:.1f} labels each"
     )
     yield (
-        f"measured in {plan.probing.wall:.0f} s on {sample.n_docs:,} documents and {sample.n_labels:,}"
-        " labels; seconds are of this machine under its load of now"
+        f"measured in {plan.probing.wall:.0f} s ({plan.probing.cpu:.0f} CPU s) on {sample.n_docs:,} documents"
+        f" and {sample.n_labels:,} labels; seconds are of this machine under its load of now"
     )
     yield ""
     yield from _table(plan.jobs)
