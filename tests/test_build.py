@@ -247,5 +247,5 @@ def test_documents_that_are_all_or_nearly_all_the_same(tmp_path, train):
 def test_the_lexical_tower_is_as_the_settings_ask(labels, docs, tmp_path):
     words = WordSettings(dim=16, ngram=3, max_features=5)
     settings = replace(FAST, encoder=replace(FAST.encoder, lexical=words))
-    lexical = built(labels, docs, tmp_path / "model", settings).encoder.lexical
+    lexical = built(labels, [docs], tmp_path / "model", settings).encoder.lexical
     assert (lexical.dim, lexical.settings.ngram, len(lexical.keys)) == (16, 3, 5)
