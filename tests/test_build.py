@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from xmc.settings import (
     RunSettings,
     TrainingSettings,
     TrainSettings,
+    WordSettings,
 )
 
 FAST = BuildSettings(encoder=EncoderSettings(dense="none"))
@@ -240,3 +242,10 @@ def test_documents_that_are_all_or_nearly_all_the_same(tmp_path, train):
         settings = TRAINED if train else FAST
         model = built(labels_file(folder / "labels.jsonl"), [docs], folder / "model", settings)
         assert len(model.memory) == 40 + n_others
+
+
+def test_the_lexical_tower_is_as_the_settings_ask(labels, docs, tmp_path):
+    words = WordSettings(dim=16, ngram=3, max_features=5)
+    settings = replace(FAST, encoder=replace(FAST.encoder, lexical=words))
+    lexical = built(labels, [docs], tmp_path / "model", settings).encoder.lexical
+    assert (lexical.dim, lexical.settings.ngram, len(lexical.keys)) == (16, 3, 5)

@@ -75,6 +75,7 @@ def _recorded(settings: BuildSettings) -> dict[str, object]:
     return {f"train.{name}": value for name, value in trained.items()} | {
         "encoder.dense": settings.encoder.dense,
         "encoder.max_length": settings.encoder.max_length,
+        **{f"encoder.lexical.{name}": value for name, value in asdict(settings.encoder.lexical).items()},
         "index.kind": settings.index.kind,
         "seed": settings.run.seed,
         "dtype": settings.run.dtype,

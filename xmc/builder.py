@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 
 from xmc.commands.notices import counted, notify, state
 from xmc.data.records import DocumentBatch
-from xmc.encoders.cache import VectorCache
+from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.encoders.given import GivenTower
@@ -41,6 +41,7 @@ from xmc.progress import progress
 from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
+from xmc.stages import stage
 from xmc.train.run import Split, Trained, TrainingSource, train
 from xmc.trained_labels import TrainedLabels
 from xmc.tuned import Tunable
@@ -51,10 +52,16 @@ N_QUERIES = 256  # documents on which the recall of an approximate index is meas
 
 
 class Builder:
-    """Encodes, fits and puts together the model of a source."""
+    """Encodes, fits and puts together the model of a source; ``tell`` gets lines about it meanwhile."""
 
-    def __init__(self, source: Source, settings: BuildSettings, work: Path) -> None:
-        self.source, self.settings, self.work = source, settings, work
+    def __init__(
+        self,
+        source: Source,
+        settings: BuildSettings,
+        work: Path,
+        tell: Callable[[list[str]], object] = notify,
+    ) -> None:
+        self.source, self.settings, self.work, self.tell = source, settings, work, tell
         self.texts = label_texts(source.labels) if source.has_text else []
         dense = None
         run = settings.run
@@ -66,7 +73,7 @@ class Builder:
             )
         self.encoder = DualEncoder(dense, self._lexical())
         self.training = settings.train if isinstance(settings, TrainingSettings) else None
-        self.cache = None if dense is None else VectorCache(dense, work / "vectors")
+        self.cache: TextVectors | None = None if dense is None else VectorCache(dense, work / "vectors")
         self.held = held_out(len(source.ids), settings.run.seed, source.n_dev)
         self.own = np.arange(len(source.ids)) < source.n_own  # what the model may hold
         self.apart = self.held  # what the fit leaves out, more once the documents are encoded
@@ -90,6 +97,7 @@ class Builder:
             towers = self._with_trained(trained, towers, "final")
         return self._whole(labels, towers[: self.source.n_own], matcher, weights, trained)
 
+    @stage("putting together")
     def _whole(
         self,
         labels: Encoded,
@@ -114,6 +122,7 @@ class Builder:
             self.source.labels, self.encoder, index, matcher, memory, weights, trained=labels_trained
         )
 
+    @stage("tuning")
     def _tune(self, matcher: LabelMatcher | None) -> None:
         """Put a dense tower tuned to the documents in the place of the given one, where that is asked for."""
         tower, words = self.encoder.dense, self.encoder.lexical
@@ -130,6 +139,7 @@ class Builder:
             self.encoder.dense = DenseTower.load(str(folder), device=tower.device, dtype=tower.dtype)
             self.cache = VectorCache(self.encoder.dense, self.work / "vectors")
 
+    @stage("names")
     def _matcher(self) -> LabelMatcher | None:
         """The labels' names as sparse features; None for documents that are rows of features."""
         if not isinstance(words := self.encoder.lexical, LexicalTower):
@@ -171,8 +181,9 @@ class Builder:
         share = "" if judges == rest else f"{judges:,} of "
         return f"fitted on {share}{counted(rest, 'document')} of --dev, which the model does not hold"
 
+    @stage("words")
     def _lexical(self) -> LexicalTower | GivenTower:
-        settings = LexicalSettings(seed=self.settings.run.seed)
+        settings = LexicalSettings(seed=self.settings.run.seed, **asdict(self.settings.encoder.lexical))
         if self.source.has_text:
             texts = (batch.texts or [] for batch in self.source.own_batches())
             return LexicalTower.fit(texts, _pieces(self.texts), settings)
@@ -187,6 +198,7 @@ class Builder:
             dense = self.cache.encode(batch.texts, batch.ids)
         return self.encoder.encode(batch, dense)
 
+    @stage("labels")
     def _labels(self) -> Encoded:
         """All labels' texts; without texts, empty rows."""
         n_labels, words = len(self.source.labels), self.encoder.lexical
@@ -203,6 +215,7 @@ class Builder:
                 done(len(texts))
         return Encoded.concat(parts)
 
+    @stage("documents")
     def _documents(self) -> tuple[np.ndarray, Encoded | None]:
         """(n_docs, dim) tower vectors, memory-mapped, and the held-out documents encoded."""
         path = self.work / "towers.npy"
@@ -241,13 +254,14 @@ class Builder:
         split = Split(docs, np.zeros(0, np.int64), np.zeros(n_labels, bool), n_epochs)
         return self._trained(labels, towers, split, "final")
 
+    @stage("training")
     def _trained(self, labels: Encoded, towers: np.ndarray, split: Split, name: str) -> Trained:
         trained = train(
             self._training_source(labels, towers),
             self.source.gold,
             split,
             self.work / name,
-            lambda line: notify([line]),
+            lambda line: self.tell([line]),
             lambda what, total: self._bar(what, "steps", total),
         )
         trained_share = self.encoder.trained_share or EVEN  # until it is fitted, if it can be
@@ -269,6 +283,7 @@ class Builder:
             self.source.n_own,
         )
 
+    @stage("training")
     def _with_trained(self, trained: Trained, towers: np.ndarray, name: str) -> np.ndarray:
         """(n_docs, dim) the untrained towers' columns and the trained tower's, memory-mapped."""
         path, base = self.work / f"towers-{name}.npy", self.encoder.untrained_dim

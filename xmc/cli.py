@@ -25,6 +25,7 @@ COMMANDS = {
     "inspect": "what a data set or an artifact holds, and what is odd in it",
     "index": "a usable model from labels and, if there are any, tagged documents, without training",
     "train": "the best model for labels and tagged documents; resumes where it stopped",
+    "plan": "the memory, disk and time that index or train will need, and tagging, before they run",
     "tag": "the labels that suit each document, in shards; resumes where it stopped",
     "eval": "how well suggestions agree with gold labels",
     "labels": "labels into a model, with new texts, out of use and back, without building it anew",

@@ -26,6 +26,7 @@ from xmc.rerank.head import RerankHead
 from xmc.rerank.inputs import RerankInputs, rerank_inputs
 from xmc.rerank.run import merged, rescored
 from xmc.shortlist import DEFAULT, DEFAULT_WORDS, Candidates, Shortlister
+from xmc.stages import stage
 
 MAX_HELD_OUT = 4000
 HELD_OUT_SHARE = 0.2
@@ -199,13 +200,15 @@ class FitTask:
             return start
         prototype = self._few()._prototype_mix(start.prototype)
         shortlister = self._shortlister(prototype)
-        found = shortlister.candidates(self.encoded)
+        with stage("fit: candidates"):
+            found = shortlister.candidates(self.encoded)
         right = self._right(found)
         weights = self._linear(found, right, replace(start, prototype=prototype))
         context = weights.context(found, self.parts.frequency)
         head, log_odds = self._reranked(found, context, weights.beside(context), right, shortlister)
         pairs = found.of_doc, found.rows, log_odds
-        calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed, self.hidden)
+        with stage("fit: calibration"):
+            calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed, self.hidden)
         return replace(weights, reranker=head, calibration=calibration)
 
     def _few(self) -> FitTask:
@@ -213,12 +216,14 @@ class FitTask:
         rows = np.arange(min(len(self.encoded.lexical), ENOUGH))
         return replace(self, encoded=self.encoded.take(rows), gold=self.gold[rows])
 
+    @stage("fit: weights")
     def _prototype_mix(self, start: Mix) -> Mix:
         """How to mix the labels' parts, fitted on the candidates that ``start`` finds."""
         found = self._shortlister(start).candidates(self.encoded)
         features = self.parts.pair_features(self.encoded.towers, found.of_doc, found.rows)
         return fit_mix(features, self._right(found), found.of_doc, start)
 
+    @stage("fit: weights")
     def _linear(self, found: Candidates, right: np.ndarray, start: Weights) -> Weights:
         """The first stage's weights, fitted on the first ``ENOUGH`` documents."""
         few = slice(int(found.indptr[min(len(found.indptr) - 1, ENOUGH)]))
@@ -239,9 +244,13 @@ class FitTask:
         """The reranker, and (n_candidates,) log odds as documents get that it was not fitted on."""
         if not right.any():
             return None, log_odds
-        inputs = RerankInputs.concat(list(rerank_inputs(found, context, log_odds, self.encoded, shortlister)))
+        with stage("fit: candidates"):
+            inputs = RerankInputs.concat(
+                list(rerank_inputs(found, context, log_odds, self.encoded, shortlister))
+            )
         place = inputs.place.numpy()
-        fitted = fit_reranker(inputs, torch.from_numpy(right[place] & (place >= 0)), self.seed)
+        with stage("fit: reranker"):
+            fitted = fit_reranker(inputs, torch.from_numpy(right[place] & (place >= 0)), self.seed)
         if fitted is None:
             return None, log_odds
         return fitted.head, merged(log_odds, found, [(place, fitted.unseen.numpy())])

@@ -74,11 +74,28 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
+class WordSettings:
+    """What the lexical tower counts, and how long its vectors are."""
+
+    dim: int = 512
+    ngram: int = 4
+    max_features: int = 500_000
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        for name, low, high in (("dim", 16, 65_536), ("ngram", 2, 10), ("max_features", 0, 10**9)):
+            value = getattr(self, name)
+            wanted = f"a whole number from {low} to {high}"
+            require(low <= value <= high, f"encoder.lexical.{name}", value, wanted)
+
+
+@dataclass(frozen=True)
 class EncoderSettings:
     """The two towers. ``dense`` ``none``: words only; ``max_length`` None: the dense tower's own choice."""
 
     dense: str = "default"
     max_length: int | None = _named(None, {"auto": None})
+    lexical: WordSettings = field(default_factory=WordSettings)
 
     def validate(self) -> None:
         """Raise a SettingError that names the first field out of range."""
@@ -273,6 +290,7 @@ COMMANDS: dict[str, type] = {
     "inspect": InspectSettings,
     "index": BuildSettings,
     "train": TrainingSettings,
+    "plan": TrainingSettings,
     "tag": TagSettings,
     "eval": EvaluateSettings,
     "labels": LabelSettings,

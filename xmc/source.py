@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from xmc.data.corpus import Corpus
 from xmc.data.formats import labels_of, open_corpus, read_filter, read_labels
 from xmc.data.gold import GoldReader
 from xmc.data.labels import LabelSet
@@ -20,6 +20,21 @@ from xmc.errors import InputError, SettingError
 SHARD = 2000  # texts encoded, and kept for resuming, at a time
 
 
+class Documents(Protocol):
+    """What a build needs of documents: a `Corpus`, or what can be read like one."""
+
+    @property
+    def has_text(self) -> bool:
+        """Whether they are texts, not rows of given features."""
+
+    @property
+    def n_features(self) -> int | None:
+        """How many given features there are; None for texts."""
+
+    def batches(self, size: int) -> Iterator[DocumentBatch]:
+        """All of them, in order; again at each call."""
+
+
 @dataclass
 class Source:
     """What was read in the first pass over the documents.
@@ -28,7 +43,7 @@ class Source:
     """
 
     labels: LabelSet
-    corpus: Corpus | None
+    corpus: Documents | None
     gold: sp.csr_matrix
     ids: list[str]
     n_dev: int = 0
@@ -64,8 +79,12 @@ def read_source(
     options: ReadOptions,
     report: ReadReport,
     dev: Sequence[str | Path] = (),
+    see: Callable[[DocumentBatch], object] | None = None,
 ) -> Source:
-    """Labels and gold labels of ``docs`` and ``dev``; texts are read again when they are needed."""
+    """Labels and gold labels of ``docs`` and ``dev``; texts are read again when they are needed.
+
+    ``see`` gets each batch of documents that is read.
+    """
     _require_apart(docs or (), dev)
     paths = [*(docs or ()), *dev]
     corpus = open_corpus(paths, options, report) if paths else None
@@ -75,7 +94,7 @@ def read_source(
         label_set = labels_of(docs[0], options, report) if docs else None
     if label_set is None:
         raise SettingError("--labels F is missing: the format of --docs does not define the labels itself")
-    source = tagged_with(label_set, corpus, options, report)
+    source = tagged_with(label_set, corpus, options, report, see)
     if corpus is not None and dev:
         source.n_dev = _n_judging(source, corpus.n_docs[-len(dev) :], dev[0])
     if filter_pairs is not None:
@@ -104,14 +123,25 @@ def _n_judging(source: Source, n_docs: Sequence[int], path: object) -> int:
     return n_dev
 
 
-def tagged_with(labels: LabelSet, corpus: Corpus | None, options: ReadOptions, report: ReadReport) -> Source:
-    """Ids and gold labels of a corpus in a first pass; unknown labels as ``on_unknown_label`` says."""
+def tagged_with(
+    labels: LabelSet,
+    corpus: Documents | None,
+    options: ReadOptions,
+    report: ReadReport,
+    see: Callable[[DocumentBatch], object] | None = None,
+) -> Source:
+    """Ids and gold labels of a corpus in a first pass; unknown labels as ``on_unknown_label`` says.
+
+    ``see`` gets each batch of documents that is read.
+    """
     ids: list[str] = []
     blocks: list[sp.csr_matrix] = []
     reader = GoldReader(labels, options, report)
     for batch in corpus.batches(SHARD) if corpus else ():
         ids.extend(batch.ids)
         blocks.append(reader.batch(batch))
+        if see is not None:
+            see(batch)
     labels = reader.finish()
     return Source(labels, corpus, _stack(blocks, len(labels)), ids)
 

@@ -20,6 +20,7 @@ from xmc.index.matcher import LabelMatcher, best_columns
 from xmc.label_text import same_text
 from xmc.settings import TrainSettings
 from xmc.source import Source
+from xmc.train.loop import Recipe
 from xmc.train.run import recipe_for
 from xmc.train.tuning import Bar, TuningData, TuningTexts, tune
 
@@ -47,17 +48,20 @@ class Tunable:
     def tuned(self, work: Path, report: Callable[[str], object], bar: Bar) -> Path | None:
         """The folder of the tuned tower, None where none shall be or there is nothing to learn."""
         work.mkdir(exist_ok=True)
-        how = self.settings.dense
-        if how == "auto":
-            few = recipe_for(self.source.gold[: self.source.n_own], self.settings, self.seed).by_text
-            how = "last" if few else "frozen"
-        if how == "frozen":
+        if (how := self.how) == "frozen":
             return None
         rest = self._known_gold(work)
         docs = self._chosen(rest)
         if not len(docs):
             return None
-        return tune(self.tower, self._data(docs, rest[docs]), how == "last", self.seed, work, report, bar)
+        return tune(self.tower, self.data(docs, rest[docs]), how == "last", self.seed, work, report, bar)
+
+    @property
+    def how(self) -> str:
+        """``frozen``, ``last`` or ``full``: what ``train.dense`` says or comes to."""
+        return how_tuned(
+            self.settings, recipe_for(self.source.gold[: self.source.n_own], self.settings, self.seed)
+        )
 
     def _known_gold(self, work: Path) -> sp.csr_matrix:
         """(n_docs, n_labels) the gold labels that the fit will know, and so the tower may."""
@@ -79,7 +83,8 @@ class Tunable:
             docs = np.sort(np.random.default_rng(self.seed).permutation(docs)[:MAX_DOCUMENTS])
         return docs
 
-    def _data(self, docs: np.ndarray, gold: sp.csr_matrix) -> TuningData:
+    def data(self, docs: np.ndarray, gold: sp.csr_matrix) -> TuningData:
+        """What the tower learns from: the documents in the rows ``docs`` with ``gold`` (n, n_labels)."""
         batches = [(*self._tokens(batch), self._look_right(batch)) for batch in self._batches(docs)]
         ids, counts, lead_ids, lead_counts, hard = (
             np.concatenate(parts) for parts in zip(*batches, strict=True)
@@ -119,3 +124,10 @@ class Tunable:
 
     def _windows(self, ids: np.ndarray, counts: np.ndarray) -> Windows:
         return self.tower.windows(ids, counts, LONGEST)
+
+
+def how_tuned(settings: TrainSettings, recipe: Recipe) -> str:
+    """``frozen``, ``last`` or ``full``; ``auto`` is last where labels are learned by their text."""
+    if settings.dense != "auto":
+        return settings.dense
+    return "last" if recipe.by_text else "frozen"

@@ -84,3 +84,23 @@ def test_retired_gold_labels_are_left_out_and_counted(write, labels: LabelSet):
     matrix = label_matrix(corpus(write, ["L2", "L3"]), labels, None, report)
     assert matrix.toarray().tolist() == [[0, 0, 1]]
     assert report.lines() == ["1 gold label was retired and left out (L2)"]
+
+
+def test_gold_labels_given_by_their_texts_are_found_by_them(write):
+    labels = LabelSet.from_records(
+        [
+            Label("u1", "networking", alt=("nets",)),
+            Label("u2", "old", retired=True),
+            Label("u3", "old", alt=("networking",)),
+            Label("law", "right"),
+        ]
+    )
+    write("full/a.txt", "eins")
+    write("full/a.key", "networking\nold\nnets\n")
+    path = write("full/b.txt", "zwei")
+    write("full/b.key", "law\nright\n")
+    matrix = label_matrix(Corpus([path.parent]), labels)
+    assert matrix.toarray().tolist() == [[1, 0, 1, 0], [0, 0, 0, 1]]
+    write("full/b.key", "nobody\n")
+    with pytest.raises(InputError, match=r"1 gold label outside vocabulary.*'nobody'"):
+        label_matrix(Corpus([path.parent]), labels)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rerank.made import DIMS, Made
@@ -242,6 +242,7 @@ def test_taken_apart_and_put_together():
         assert torch.equal(one, other)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 70), max_size=6), st.integers(1, 3))
 def test_windows_are_merged_evenly_and_none_is_lost(counts, dim):
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -269,3 +270,13 @@ def test_of_more_neighbours_the_nearest_are_looked_at():
     near = made.found.neighbours
     made.found = replace(made.found, neighbours=Shortlist(near.rows[:, ::-1], near.scores[:, ::-1]))
     assert made.inputs().near[:, :, 0].tolist() == near.scores[:, ::-1][:, :N_NEAR].tolist()
+
+
+@pytest.mark.parametrize("n_docs", [1, 3])
+def test_a_document_is_seen_bit_by_bit_alike_in_small_batches(monkeypatch, n_docs):
+    monkeypatch.setitem(DIMS, "dense", 384)  # shorter vectors are multiplied in one way only
+    monkeypatch.setitem(DIMS, "words", 512)
+    made = Made(("dense", "words"), n_docs=BLOCK)
+    some, whole = made.of(np.arange(n_docs)), made.inputs()
+    for name in FLOATS:
+        assert torch.equal(getattr(some, name), getattr(whole, name)[:n_docs]), name

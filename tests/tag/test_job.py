@@ -371,3 +371,14 @@ def test_every_message_is_one_line(case: Case) -> None:
     with pytest.raises(XmcError) as refused:
         case.job(options=TagOptions(threshold=0.5, top_k=1)).run()
     assert "\n" not in str(refused.value)
+
+
+def test_a_job_begun_by_code_that_wrote_another_form_is_not_resumed(case: Case) -> None:
+    case.interrupt(after=2)
+    begun = json.loads((case.run_folder / "run.json").read_text())
+    for form, was in ((begun["settings"]["output form"] - 1, "1"), (None, "none")):
+        begun["settings"]["output form"] = form
+        (case.run_folder / "run.json").write_text(json.dumps(begun))
+        with pytest.raises(InputError, match=f"output form was {was} and is 2"):
+            case.job().run()
+    assert not case.out.exists()

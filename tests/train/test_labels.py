@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.train.made import N_DEV, N_LABELS, made, recipe, tower_for
-from xmc.evaluate.bins import inverse_propensity
 from xmc.network import LabelPrototypeNetwork
+from xmc.propensity import inverse_propensity
 from xmc.train import labels
 from xmc.train.checkpoint import Checkpoints
 from xmc.train.data import TrainingData, mean_ndcg, mean_psp

@@ -102,8 +102,8 @@ def test_a_run_cut_off_goes_on_to_the_same_bytes(tower, data, tmp_path, monkeypa
             raise KeyboardInterrupt
         return learn(self, rows)
 
-    learn = Tuner._learn
-    monkeypatch.setattr(Tuner, "_learn", killed)
+    learn = Tuner.learn
+    monkeypatch.setattr(Tuner, "learn", killed)
     with pytest.raises(KeyboardInterrupt):
         tuned(tower, data, tmp_path / "cut")
     again, _ = tuned(tower, data, tmp_path / "cut")

@@ -14,6 +14,12 @@ USAGE = "--labels F [--docs F...] [--dev F...] [--filter F] -o MODEL"
 
 def add_arguments(parser: CommandParser) -> None:
     """Declare the files that the command reads and writes."""
+    add_inputs(parser)
+    parser.file("-o", "--out", required=True, metavar="MODEL", help="the model, a new directory")
+
+
+def add_inputs(parser: CommandParser) -> None:
+    """Declare the files that a model is made from."""
     parser.file(
         "--labels", metavar="F", help="the label set; may be left out where the format of --docs defines it"
     )
@@ -22,7 +28,6 @@ def add_arguments(parser: CommandParser) -> None:
     parser.file(
         "--filter", metavar="F", help="(document, label) pairs of --docs that are left out, as rows from 0"
     )
-    parser.file("-o", "--out", required=True, metavar="MODEL", help="the model, a new directory")
 
 
 def run(args: argparse.Namespace, settings: BuildSettings) -> None:

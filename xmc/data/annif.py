@@ -19,7 +19,7 @@ from pathlib import Path
 from xmc.data import files
 from xmc.data.languages import distance, is_other
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Label, LabelName
 from xmc.data.text import shorten
 from xmc.errors import InputError, place
 
@@ -94,7 +94,7 @@ def _csv_documents(path: Path, lines: Iterator[tuple[int, str]], header: list[st
         if by_uri:
             gold = [_clean_uri(uri) for uri in cells["subject_uris"].split()]
         else:
-            gold = [name for name in map(str.strip, cells["subject_labels"].split("|")) if name]
+            gold = [LabelName(x) for x in map(str.strip, cells["subject_labels"].split("|")) if x]
         yield Document(cells.get("document_id", "").strip(), cells["text"], gold, place(path, number))
 
 
@@ -114,7 +114,7 @@ def _subjects_beside(stem: Path, options: ReadOptions) -> list[str] | None:
         lines = files.text_lines(tsv, options)
         return [_subject_uri(line, place(tsv, number)) for number, line in lines if line.strip()]
     if key.exists():
-        return [line.strip() for _, line in files.text_lines(key, options) if line.strip()]
+        return [LabelName(line.strip()) for _, line in files.text_lines(key, options) if line.strip()]
     return None
 
 

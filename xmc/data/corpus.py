@@ -107,6 +107,7 @@ class _Pass:
         """Batches as their formats give them, but every document with an id."""
         for file in range(len(self._corpus.paths)):
             self.kept.append(0)
+            before = self._n_docs
             for batch in self._corpus._read(file, size, self._report):
                 for i, doc_id in enumerate(batch.ids):
                     if not doc_id:
@@ -115,6 +116,8 @@ class _Pass:
                             self._report.count(NUMBERED, batch.places[i])
                 self._n_docs += len(batch)
                 yield batch
+            if self._n_docs == before:
+                self._report.count("document files held no document", str(self._corpus.paths[file]))
 
     def _check_ids(self, batch: DocumentBatch) -> None:
         for doc_id, where in zip(batch.ids, batch.places, strict=True):
@@ -216,14 +219,15 @@ def _resized(batches: Iterable[DocumentBatch], size: int) -> Iterator[DocumentBa
             continue
         held.append(batch)
         while sum(map(len, held)) >= size:
-            joined = _joined(held)
-            yield joined.take(np.arange(size))
-            held = [joined.take(np.arange(size, len(joined)))]
+            whole = joined(held)
+            yield whole.take(np.arange(size))
+            held = [whole.take(np.arange(size, len(whole)))]
     if sum(map(len, held)):
-        yield _joined(held)
+        yield joined(held)
 
 
-def _joined(batches: list[DocumentBatch]) -> DocumentBatch:
+def joined(batches: list[DocumentBatch]) -> DocumentBatch:
+    """The documents of all batches (one at least), one after another."""
     from scipy.sparse import vstack
 
     batches = [batch for batch in batches if len(batch)] or batches[:1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from xmc.data.labels import LabelSet
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import DocumentBatch, Label
+from xmc.data.records import DocumentBatch, Label, LabelName
 from xmc.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class GoldReader:
         gold = batch.labels or [[] for _ in batch.ids]
         docs = np.repeat(np.arange(len(batch)), [len(ids) for ids in gold])
         ids = [label_id for ids in gold for label_id in ids]
-        rows = self._labels.rows(ids)
+        rows = gold_rows(self._labels, ids)
         for i in np.flatnonzero(rows < 0):
             rows[i] = self._unknown_row(ids[i], batch.places[docs[i]])
         kept = (rows >= 0) & self._is_active(rows, ids)
@@ -95,6 +96,16 @@ class GoldReader:
             f"{count} ({len(self._unknown):,} different): {shown}{more}; complete the vocabulary, or pass "
             "`on_unknown_label=skip` to leave them out or `on_unknown_label=add` to add them"
         )
+
+
+def gold_rows(labels: LabelSet, ids: Sequence[str]) -> np.ndarray:
+    """(n_ids,) rows of gold labels, of a `LabelName` by its text if a label has it; -1 for unknown ones."""
+    rows = labels.rows(ids)
+    named = [i for i, label_id in enumerate(ids) if isinstance(label_id, LabelName)]
+    if named:
+        by_text = labels.rows_named([ids[i] for i in named])
+        rows[named] = np.where(by_text >= 0, by_text, rows[named])
+    return rows
 
 
 def read_gold(

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from xmc.data.detect import document_format
+from xmc.data.gold import gold_rows
 from xmc.data.labels import LabelSet
 from xmc.data.oddities import oddities
 from xmc.data.options import ReadOptions, ReadReport
@@ -72,7 +73,7 @@ class DocumentsFound:
         used = list(self.frequency)
         known = np.zeros(len(used), dtype=bool)
         for vocabulary in labels:
-            known |= vocabulary.rows(used) >= 0
+            known |= gold_rows(vocabulary, used) >= 0
         unknown = [label_id for label_id, is_known in zip(used, known, strict=True) if not is_known]
         self.vocabulary = {
             "n_labels": sum(map(len, labels)),

@@ -139,6 +139,23 @@ class LabelSet:
             at[left] += 1
         return rows
 
+    def rows_named(self, names: Sequence[str]) -> np.ndarray:
+        """(n_names,) int64 the first label with each text, or else with such another name; -1 for none.
+
+        Retired labels only where no other has the name.
+        """
+        query, rows = strings(names), np.full(len(names), -1, dtype=np.int64)
+        owners = np.repeat(np.arange(len(self)), np.asarray(pc.list_value_length(self.alts), dtype=np.int64))
+        every = ((self.texts, np.arange(len(self))), (self.alts.flatten(), owners))
+        for retired in (False, True):
+            for values, owner in every:
+                kept = np.flatnonzero(self.retired[owner] == retired)
+                found = pc.index_in(query, value_set=values.take(pa.array(kept)))
+                at = np.asarray(pc.fill_null(found, -1), dtype=np.int64)
+                new = (rows < 0) & (at >= 0)
+                rows[new] = owner[kept[at[new]]]
+        return rows
+
     def take(self, rows: np.ndarray) -> LabelSet:
         """A label set of some rows, in their order."""
         return LabelSet(self.table.take(pa.array(np.asarray(rows, dtype=np.int64))))

@@ -27,11 +27,18 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
+class LabelName(str):
+    """A gold label that a file gives by its text, not by its id."""
+
+    __slots__ = ()
+
+
 class Document(NamedTuple):
     """One text document.
 
     id: "" where the file gives its documents no ids; the corpus then numbers them from 1.
-    labels: gold label ids; None where the file has no gold labels, [] for a document without any.
+    labels: gold label ids (or `LabelName`s); None where the file has no gold labels, [] for a document
+        without any.
     place: ``file:line``, for messages.
     """
 

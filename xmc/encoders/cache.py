@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +18,13 @@ from xmc.encoders.writer import VectorWriter, read_vectors
 from xmc.errors import ArtifactError
 
 KIND = "vectors"
+
+
+class TextVectors(Protocol):
+    """Gives the window vectors of texts."""
+
+    def encode(self, texts: Sequence[str], names: Sequence[str] | None = None) -> WindowVectors:
+        """One vector a text, in order; ``names``: what to call the texts in a message."""
 
 
 class VectorCache:

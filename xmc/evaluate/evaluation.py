@@ -10,11 +10,12 @@ import scipy.sparse as sp
 
 from xmc.errors import InputError, SettingError
 from xmc.evaluate import f1
-from xmc.evaluate.bins import inverse_propensity, label_bins
+from xmc.evaluate.bins import label_bins
 from xmc.evaluate.intervals import Difference, Interval, Metric, differences, intervals
 from xmc.evaluate.metrics import PROPENSITY, RANKING, miss_rate
 from xmc.evaluate.ranked import Matches, Ranked
 from xmc.evaluate.reliability import Calibrated, calibrated
+from xmc.propensity import inverse_propensity
 
 PER_LABEL_K = 5
 F1_KS = (1, 5)  # with more suggestions than gold labels an F1 says little more than how many there are

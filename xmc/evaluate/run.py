@@ -73,6 +73,8 @@ def evaluate_files(
         truth, vocabulary = _known_pairs(gold, vocabulary, options, report)
         label_ids = vocabulary.ids.to_pylist()
         space = IdSpace(zip(label_ids, count()))
+    if not truth.doc_ids:
+        raise InputError(f"{gold}: holds no document; documents with gold labels were wanted")
     trained = None if train is None else _pairs(train, space, options, report)
     ranked = _aligned(read_predictions(pred, space, options, truth.doc_ids, label_ids), truth, extra)
     if label_ids is not None:

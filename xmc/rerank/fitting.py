@@ -40,7 +40,7 @@ def fit_reranker(inputs: RerankInputs, right: Tensor, seed: int) -> Fitted | Non
         return None
     folds = torch.from_numpy(np.random.default_rng(seed).permutation(len(right)) % N_FOLDS)
     unseen = torch.empty_like(inputs.log_odds)
-    n_epochs = int(np.clip(round(ENOUGH_STEPS * BATCH / len(right)), *EPOCHS))
+    n_epochs = n_passes(len(right))
     for fold in range(N_FOLDS):
         out, rest = (folds == fold).nonzero()[:, 0], (folds != fold).nonzero()[:, 0]
         head = _fit(inputs.take(rest), right[rest], seed, n_epochs)
@@ -49,6 +49,11 @@ def fit_reranker(inputs: RerankInputs, right: Tensor, seed: int) -> Fitted | Non
     if not _loss(unseen, right, is_candidate) < _loss(inputs.log_odds, right, is_candidate):  # nor NaN
         return None
     return Fitted(_fit(inputs, right, seed, n_epochs), unseen)
+
+
+def n_passes(n_docs: int) -> int:
+    """How often each head is shown so many documents."""
+    return int(np.clip(round(ENOUGH_STEPS * BATCH / max(1, n_docs)), *EPOCHS))
 
 
 @torch.no_grad()

@@ -100,11 +100,9 @@ class _Block:
         by_tower = [_unit(prototypes[..., tower]) for tower in self.towers]
         near_by_tower = [_unit(neighbours[..., tower]) for tower in self.towers]
         asked = [_unit(torch.from_numpy(towers[:, tower])) for tower in self.towers]
-        to_document = torch.stack(
-            [(p @ q[:, :, None])[..., 0] for p, q in zip(by_tower, asked, strict=True)], dim=2
-        )
+        to_document = torch.stack([_dots(p, q) for p, q in zip(by_tower, asked, strict=True)], dim=2)
         to_near = [p @ d.transpose(1, 2) for p, d in zip(by_tower, near_by_tower, strict=True)]
-        between = [(d @ q[:, :, None])[..., 0] for d, q in zip(near_by_tower, asked, strict=True)]
+        between = [_dots(d, q) for d, q in zip(near_by_tower, asked, strict=True)]
         label_means = _unit(self._label_means())
         windows, is_window = self._windows(encoded.dense, by_tower[0])
         return RerankInputs(
@@ -195,6 +193,14 @@ def merged_windows(dense: WindowVectors) -> tuple[np.ndarray, np.ndarray]:
     merged = np.asarray(merge @ np.asarray(dense.windows, np.float32), np.float32)
     is_window = np.arange(N_WINDOWS) < np.minimum(counts, N_WINDOWS)[:, None]
     return merged.reshape(len(counts), N_WINDOWS, merged.shape[1]), is_window
+
+
+def _dots(vectors: Tensor, asked: Tensor) -> Tensor:
+    """(n, c) inner products of (n, c, dim) and (n, dim), the same whatever n.
+
+    The product of a matrix and a vector takes another path where there are few of them.
+    """
+    return (vectors * asked[:, None]).sum(dim=2)
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from xmc.tag.run import ADVICE, Run, file_digest, ids_digest
 from xmc.tag.runner import LocalRunner, Runner
 from xmc.tag.shards import DocumentSource, DocumentTagger, Shard, ShardWork, reasons, shards, tagged, total
 from xmc.tag.suggestions import TagOptions
-from xmc.tag.writers import STDOUT, SuggestionFormat, format_of
+from xmc.tag.writers import FORM, STDOUT, SuggestionFormat, format_of
 
 OTHER_OUT = "delete it or choose another name"
 
@@ -107,6 +107,7 @@ class TagJob:
         options = {k: v for k, v in asdict(self.options).items() if k != "allowed"}
         settings: dict[str, Any] = {
             "xmc": __version__,
+            "output form": FORM,
             "model": self.tagger.id,
             **options,
             "allowed labels": mask_digest(self.options.allowed),

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from xmc.tag.suggestions import Suggestions
 
 STDOUT = "-"
+# Of what formats write, evidence included: one more whenever that changes, so that a job begun by older code
+# is not resumed into an output of two forms.
+FORM = 2
 
 
 class SuggestionFormat(ABC):

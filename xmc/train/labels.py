@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from xmc.encoders.trained import TrainedTower
-from xmc.evaluate.bins import inverse_propensity
 from xmc.index.kinds import make_index
 from xmc.network import LabelPrototypeNetwork
+from xmc.propensity import inverse_propensity
 from xmc.train.data import TrainingData, mean_ndcg, mean_psp
 
 N_HARD = 40  # wrong labels mined for each document

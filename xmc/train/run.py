@@ -159,14 +159,19 @@ def choose_columns(features: sp.csr_matrix, docs: np.ndarray, source: TrainingSo
     counts = np.zeros(features.shape[1], np.int64)
     for start in range(0, len(docs), BLOCK):
         counts += np.bincount(features[docs[start : start + BLOCK]].indices, minlength=len(counts))
-    if isinstance(source.lexical, LexicalTower):
-        n_words = len(source.lexical.keys)
-        n_grams = 1 << source.lexical.settings.ngram_bits
+    return frequent_columns(counts, source.lexical, source.settings.max_features)
+
+
+def frequent_columns(counts: np.ndarray, lexical: object, limit: int) -> np.ndarray:
+    """At most ``limit`` features that get an embedding; ``counts`` (n_features,): documents with each."""
+    if isinstance(lexical, LexicalTower):
+        n_words = len(lexical.keys)
+        n_grams = 1 << lexical.settings.ngram_bits
         counts[n_words : len(counts) - n_grams] = 0  # unknown words share these
         if counts.sum() > MAX_NONZEROS:
             counts[-n_grams:] = 0
     counts[counts < 2] = 0
-    n = min(source.settings.max_features, int((counts > 0).sum()))
+    n = min(limit, int((counts > 0).sum()))
     return np.sort(np.argsort(-counts, kind="stable")[:n]).astype(np.int64)
 
 

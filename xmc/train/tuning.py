@@ -143,7 +143,7 @@ class Tuner:
         while self.step < self.n_steps:
             epoch, at = divmod(self.step, self.per_epoch)
             rows = epoch_order(self.docs, self.seed, epoch)[at * BATCH : (at + 1) * BATCH]
-            self.losses.append(self._learn(rows))
+            self.losses.append(self.learn(rows))
             self.step += 1
             tick(1)
             if self.step % self.per_epoch == 0:
@@ -153,7 +153,7 @@ class Tuner:
                 self._save(checkpoints)
                 saved = time.monotonic()
 
-    def _learn(self, rows: np.ndarray) -> float:
+    def learn(self, rows: np.ndarray) -> float:
         """One step on documents; the loss before it."""
         rate = min(1.0, (self.step + 1) / WARM_UP) * (1 - self.step / self.n_steps)
         for group in self.adam.param_groups:
