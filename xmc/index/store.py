@@ -21,14 +21,18 @@ class VectorStore:
     """Vectors of rows, some of them retired."""
 
     def __init__(
-        self, main: Tensor, row_at: np.ndarray, retired_rows: np.ndarray, tail: Tensor | None = None
+        self,
+        main: Tensor | Segment,
+        row_at: np.ndarray,
+        retired_rows: np.ndarray,
+        tail: Tensor | None = None,
     ) -> None:
         """A store over (n_main, dim) ``main`` and (n_tail, dim) ``tail``.
 
         ``row_at`` is (n_main + n_tail,), -1 where a newer vector took the place.
         """
-        self.main = Segment(main)
-        self.tail = Segment(main.new_empty((0, main.shape[1])) if tail is None else tail)
+        self.main = main if isinstance(main, Segment) else Segment(main)
+        self.tail = Segment(self.main.vectors[:0].clone() if tail is None else tail)
         self.row_at = row_at
         self.n_rows = int(row_at.max(initial=-1)) + 1
         self._position_of = np.full(self.n_rows, -1, dtype=np.int64)
@@ -124,10 +128,8 @@ class VectorStore:
         return VectorStore(main, np.concatenate((rows[~away], rows[away])), rows[away], tail)
 
     def copy(self) -> VectorStore:
-        """A store that can be changed without changing this one; the main vectors are shared."""
-        return VectorStore(
-            self.main.vectors, self.row_at.copy(), self.retired_rows, self.tail.vectors.clone()
-        )
+        """A store that can be changed without changing this one; the main segment is shared."""
+        return VectorStore(self.main, self.row_at.copy(), self.retired_rows, self.tail.vectors.clone())
 
     def renumbered(self, rows: np.ndarray) -> VectorStore:
         """A store in which the vectors of the (n,) rows belong to rows 0..n-1; it holds no others."""
