@@ -144,6 +144,8 @@ class Builder:
             )
         if self.training and self.encoder.trained is None:
             lines.append("no document has a label of the label set, so nothing was trained")
+        if model.index.choice:
+            lines.append(f"index.kind={model.index.kind}: {model.index.choice}")
         if model.index.notice:
             lines.append(model.index.notice)
         return lines
@@ -299,7 +301,14 @@ class Builder:
         """The index over the labels' (n_labels, dim + 1) vectors, those that are not zero."""
         chosen, rows = self.settings.index, np.flatnonzero(vectors.any(axis=1))
         index = make_index(
-            chosen.kind, vectors.shape[1], "ip", len(rows), strict=self.settings.strict, recall=chosen.recall
+            chosen.kind,
+            vectors.shape[1],
+            "ip",
+            len(rows),
+            strict=self.settings.strict,
+            recall=chosen.recall,
+            use=chosen.use,
+            memory=round(chosen.memory * 1e9),
         )
         index.add(rows, vectors[rows])
         queries = towers[:: max(1, len(towers) // N_QUERIES)][:N_QUERIES] * self.encoder.scale

@@ -1,8 +1,8 @@
 """The best coarse scores of each query, gathered block by block without sorting the blocks.
 
-Sorting costs as much as the matrix product that made the scores. But once a query has as many candidates as it
-keeps, few scores of a block exceed the worst of them. The largest score of each group of columns, which is cheap
-to find, shows where these are.
+Sorting costs as much as the matrix product that made the scores. But once a query has as many candidates as
+it keeps, few scores of a block exceed the worst of them. The largest score of each group of columns, which is
+cheap to find, shows where these are.
 """
 
 from __future__ import annotations

@@ -135,9 +135,10 @@ class Scan:
         return scores.cpu().float().numpy(), positions.cpu().numpy()
 
     def _coarse_scores(self, queries: Tensor, n_scores: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Positions (m,) and coarse scores (n, w), about ``n_scores`` at a time, for w see :class:`RunningBest`.
+        """Positions (m,) and coarse scores (n, w), about ``n_scores`` at a time.
 
-        They are -inf where not eligible and from column m on, and overwritten by the next ones.
+        For w see :class:`RunningBest`. They are -inf where not eligible and from column m on, and overwritten
+        by the next ones.
         """
         width = max(1, min(n_scores // len(queries), BLOCK_VECTORS, len(self._store)) // GROUP) * GROUP
         room = queries.new_empty(len(queries) * width)

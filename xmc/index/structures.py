@@ -117,7 +117,7 @@ class Hnsw(Structure):
 
     def n_bytes(self) -> int:
         """See :meth:`Structure.n_bytes`."""
-        return int(self.faiss_index.ntotal) * (2 * self.faiss_index.d + 8 * HNSW_LINKS + 8)
+        return resident_bytes(self.name, int(self.faiss_index.ntotal), int(self.faiss_index.d))
 
 
 class Ivf(Structure):
@@ -178,11 +178,19 @@ class Ivf(Structure):
 
     def n_bytes(self) -> int:
         """See :meth:`Structure.n_bytes`."""
-        return int(self.faiss_index.ntotal) * (int(self.faiss_index.code_size) + 8)
+        return resident_bytes(self.name, int(self.faiss_index.ntotal), int(self.faiss_index.d))
 
     def _enough(self, n: int) -> int:
         """How many lists hold twice ``n`` vectors, on average; fewer would often come short."""
         return math.ceil(2 * n * self.n_lists / self.faiss_index.ntotal)
+
+
+def resident_bytes(name: str, n: int, dim: int) -> int:
+    """About how many bytes of memory the structure of that kind over ``n`` vectors takes."""
+    if name == "hnsw":
+        return n * (2 * dim + 8 * HNSW_LINKS + 8)
+    code = {"ivf_flat": 4 * dim, "ivf_sq8": dim, "ivf_pq": math.ceil(dim / PQ_DIMS)}[name]
+    return n * (code + 8) + 4 * dim * n_lists(n)
 
 
 def build_structure(name: str, vectors: np.ndarray) -> Structure:
