@@ -1,11 +1,11 @@
 """Label search beside raw FAISS: recall, speed, memory, and what changes cost. JSON lines, then a table.
 
-    python benchmarks/index_recall.py [--labels F --docs F | --index MODEL/index] [--rows N] [--kinds ...]
+    python benchmarks/index_recall.py [--labels F | --model MODEL] [--docs F] [--rows N] [--kinds ...]
 
-Vectors are those of the lexical tower for the texts of a label file, or those of an index that was built
+Vectors are those of the lexical tower for the texts of a label file, or those of a model that was built
 before; without either they are drawn around random centres. ``--rows`` takes a part of them, or makes more:
 copies with seeded noise. Queries are encoded documents, or noisy vectors. All contestants take turns, and the
-best round of each counts; wall and CPU time depend on the machine and on what else runs there, the ratios less.
+best round of each counts; wall and CPU time depend on the machine and on its load, the ratios less.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import torch
 
 from xmc.artifacts import ArtifactWriter, open_artifact
 from xmc.data.formats import open_corpus, read_labels
+from xmc.encoders.dual import DualEncoder
 from xmc.encoders.lexical import LexicalSettings, LexicalTower
 from xmc.index.base import LabelIndex
 from xmc.index.fitting import ANN_KINDS
 from xmc.index.kernel import pair_scores, rank_pairs
 from xmc.index.kinds import load_index, make_index, save_index
+from xmc.index.native import load_faiss
 from xmc.label_text import label_texts
 
 NOISE = 0.5  # length of the noise beside a unit vector
 PART = 50_000
 KIND = "index"
 Tasks = dict[str, Callable[[np.ndarray], object]]
+faiss = load_faiss()
 
 
 def main() -> None:
@@ -62,7 +64,7 @@ def measured(vectors: np.ndarray, queries: np.ndarray, options: Any, work: Path)
     flat = faiss.IndexFlatIP(vectors.shape[1])
     flat.add(vectors)
     exact = partial(index.search, k=options.k)
-    row = {"kind": "exact", "build_s": seconds}
+    row: dict[str, Any] = {"kind": "exact", "build_s": seconds}
     row |= speeds({"ours": exact, "flat": partial(flat.search, k=options.k)}, asked, options)
     yield row | {"same_ranks": same_ranks(index, flat, asked, options.k)} | lasting(index, work, asked)
     for kind in options.kinds:
@@ -94,7 +96,7 @@ def raw_faiss(directory: Path, k: int) -> Callable[[np.ndarray], object] | None:
     if described is None:
         return None
     index = faiss.read_index(str(directory / "index.faiss"))
-    made = faiss.SearchParametersHNSW if described["name"] == "hnsw" else faiss.SearchParametersIVF
+    made: Any = faiss.SearchParametersHNSW if described["name"] == "hnsw" else faiss.SearchParametersIVF
     breadth = "efSearch" if described["name"] == "hnsw" else "nprobe"
     params = made(**{breadth: described["breadth"]})
     more = index.d
@@ -177,9 +179,9 @@ def changed(path: Path, before: LabelIndex, change: Callable[[LabelIndex], None]
 def data(options: Any, work: Path) -> tuple[np.ndarray, np.ndarray]:
     """(n, dim) vectors, mapped from a file where they are many, and (n_queries, dim) queries."""
     rng = np.random.default_rng(options.seed)
-    if options.index:
-        given: np.ndarray = np.load(options.index / "vectors.npy", mmap_mode="r")
-        queries = np.zeros((0, given.shape[1]), np.float32)
+    if options.model:
+        given: np.ndarray = np.load(options.model / "index" / "vectors.npy", mmap_mode="r")
+        queries = of_model(options, given[:0])
     elif options.labels:
         given, queries = encoded(options)
     else:
@@ -191,7 +193,7 @@ def data(options: Any, work: Path) -> tuple[np.ndarray, np.ndarray]:
         at = np.arange(start, min(start + PART, n))
         chosen = given[at % len(given)] if n >= len(given) else given[at * len(given) // n]
         vectors[at] = (
-            chosen if at[-1] < len(given) and (options.index or options.labels) else noisy(chosen, rng)
+            chosen if at[-1] < len(given) and (options.model or options.labels) else noisy(chosen, rng)
         )
     if not len(queries):
         queries = noisy(
@@ -225,6 +227,18 @@ def encoded(options: Any) -> tuple[np.ndarray, np.ndarray]:
     return vectors[vectors.any(axis=1)], queries[queries.any(axis=1)]
 
 
+def of_model(options: Any, none: np.ndarray) -> np.ndarray:
+    """(n_docs, dim + 1) documents as the model asks its index for them."""
+    if options.docs is None:
+        return none
+    encoder = DualEncoder.load(options.model / "encoder")
+    towers = np.concatenate(
+        [encoder.encode(part).towers for part in open_corpus([options.docs]).batches(PART)]
+    )
+    towers = towers[towers.any(axis=1)] * encoder.scale
+    return np.hstack([towers, np.ones((len(towers), 1), np.float32)])
+
+
 def table(rows: list[dict[str, Any]]) -> None:
     """The rows, a column each, on standard error."""
     for name in dict.fromkeys(name for row in rows for name in row):
@@ -237,7 +251,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Label search beside raw FAISS.")
     parser.add_argument("--labels", type=Path, help="label file, encoded with the lexical tower")
     parser.add_argument("--docs", type=Path, help="documents that are the queries")
-    parser.add_argument("--index", type=Path, help="folder with the vectors.npy of an index")
+    parser.add_argument("--model", type=Path, help="model whose index vectors are taken")
     parser.add_argument("--rows", type=int, help="vectors; by default all, or 2,000 drawn ones")
     parser.add_argument("--kinds", nargs="*", default=["hnsw", "ivf_sq8"], choices=[*ANN_KINDS, "auto"])
     parser.add_argument("--recall", type=float, default=0.99)

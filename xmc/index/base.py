@@ -89,6 +89,8 @@ class LabelIndex(ABC):
     def add(self, rows: np.ndarray, vectors: np.ndarray) -> None:
         """Give the (n,) rows, none of which has a vector yet, their (n, dim) vectors; all or nothing.
 
+        An empty index holds on to vectors that cannot be written to, such as a memory map, without a copy.
+
         Raises:
             IndexInputError: a row is present (retired rows are), repeated or negative, or a vector is zero,
                 has NaN or Inf, or another length; the message names the first five rows.

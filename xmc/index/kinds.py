@@ -10,6 +10,7 @@ from xmc.index import files
 from xmc.index.ann import AnnIndex
 from xmc.index.auto import AutoIndex
 from xmc.index.base import LabelIndex, Metric
+from xmc.index.cagra import require_cagra
 from xmc.index.exact import ExactIndex
 from xmc.index.fitting import ANN_KINDS, fit
 from xmc.index.native import load_faiss
@@ -51,7 +52,7 @@ def make_index(
         return AutoIndex(dim, metric, recall, use, memory)
     if kind not in ANN_KINDS:
         return ExactIndex(dim, metric, device)
-    load_faiss()
+    require_cagra() if kind == "cagra" else load_faiss()
     if n_rows_hint is not None:
         fit(kind, n_rows_hint, strict)
     return AnnIndex(kind, dim, metric, recall, strict)

@@ -70,14 +70,18 @@ class VectorStore:
         found[known] = self._position_of[rows[known]] >= 0
         return found
 
-    def add(self, rows: np.ndarray, vectors: Tensor) -> None:
-        """Append the (n, dim) vectors of (n,) new rows."""
+    def add(self, rows: np.ndarray, vectors: Tensor, adopt: bool = False) -> None:
+        """Append the (n, dim) vectors of (n,) new rows; ``adopt``: nobody else will write to them."""
         present = rows[self.has(rows)]
         away = present[self._retired[present]]
         refuse(away, "retired, so present; restore brings it back, replace gives it a new vector")
         refuse(present, "already present; replace gives it a new vector")
         self._make_room(int(rows.max(initial=-1)) + 1)
-        self._append(rows, vectors)
+        if adopt and not len(self):
+            self.main = Segment(vectors)
+        else:
+            self.tail.append(vectors)
+        self._place(rows)
 
     def replace(self, rows: np.ndarray, vectors: Tensor) -> None:
         """Give (n,) present rows new (n, dim) vectors; those in the main segment move to the tail."""
@@ -86,7 +90,8 @@ class VectorStore:
         put = torch.from_numpy(positions[in_tail] - len(self.main)).to(self.device)
         self.tail.put(put, vectors[torch.from_numpy(in_tail)])
         self.row_at[positions[~in_tail]] = -1
-        self._append(rows[~in_tail], vectors[torch.from_numpy(~in_tail)])
+        self.tail.append(vectors[torch.from_numpy(~in_tail)])
+        self._place(rows[~in_tail])
 
     def set_retired(self, rows: np.ndarray, retired: bool) -> None:
         """Retire or restore the (n,) present rows."""
@@ -121,6 +126,8 @@ class VectorStore:
     def compacted(self) -> VectorStore:
         """The same rows and vectors: main are the live ones, tail the retired, each ascending by row."""
         rows = np.flatnonzero(self._position_of >= 0)
+        if not len(self.tail) and not self._retired.any() and np.array_equal(rows, self.row_at):
+            return VectorStore(self.main, rows, rows[:0])
         away = self._retired[rows]
         main, tail = (
             torch.as_tensor(self.take(self._position_of[part])) for part in (rows[~away], rows[away])
@@ -137,10 +144,10 @@ class VectorStore:
         main = torch.as_tensor(self.take(self.positions(rows[held])))
         return VectorStore(main, held, np.flatnonzero(np.isin(rows, self.retired_rows)))
 
-    def _append(self, rows: np.ndarray, vectors: Tensor) -> None:
+    def _place(self, rows: np.ndarray) -> None:
+        """Take up the (n,) rows of vectors that were put at the end."""
         self._position_of[rows] = np.arange(len(self.row_at), len(self.row_at) + len(rows))
         self.row_at = np.concatenate((self.row_at, rows))
-        self.tail.append(vectors)
         self._live = None
 
     def _make_room(self, n_rows: int) -> None:
