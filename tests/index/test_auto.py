@@ -68,7 +68,7 @@ def test_single_queries_get_the_first_kind_that_is_faster_and_reaches_the_recall
     assert index.built_as == "ivf_sq8"
     assert index.reached >= 0.99
     assert "2000.0 ms a query, exact search 9000.0 ms" in index.choice
-    assert "hnsw takes 10000.0 ms a query, 9000.0 exactly" in index.choice
+    assert "hnsw takes 10000.0 ms a query, exact search 9000.0" in index.choice
     assert recall(index) >= 0.98
     index.save(tmp_path)
     loaded = load_index(tmp_path)
@@ -95,6 +95,7 @@ def test_no_structure_is_built_that_does_not_fit_the_memory():
 def test_too_few_points_for_lists_get_the_next_kind_without_a_word_from_faiss(capfd):
     index = built(n=200, use="batch", memory=100)
     assert index.built_as == "exact"
+    assert index.choice == "exact search; ivf_sq8 needs 312 vectors; ivf_pq needs 9,984 vectors"
     assert index.notice
     assert capfd.readouterr().err == ""
 

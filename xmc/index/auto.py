@@ -73,29 +73,18 @@ class AutoIndex(AnnIndex):
 
     def _choose(self, queries: Tensor, allowed: int, exact_bytes: int) -> None:
         """Try the kinds in turn; exact search where none of them will do."""
-        n, failed, limit = len(self._store.main), [], self._seconds(queries)
+        failed, limit = [], self._seconds(queries)
         try:
             load_faiss()
         except ResourceError as error:
             self.choice, self.notice = "exact search, for FAISS is missing", str(error)
             return
         for name in ORDER[self.use]:
-            if n < points_needed(name):
-                continue
-            need = resident_bytes(name, n, self.dim)
-            if need > allowed:
-                failed.append(f"{name} needs {size_text(need)}, index.memory is {size_text(allowed)}")
-                continue
-            unmet = self._build(name, queries)
-            seconds = self._seconds(queries)
-            if not unmet and (self.use == "batch" or seconds < limit):
-                measured = f"recall {self.reached:.3f} of {self._tuned_k} on {len(queries)} queries"
-                speed = f"{1000 * seconds:.1f} ms a query, exact search {1000 * limit:.1f} ms"
-                self.choice = "; ".join([f"{name}, {measured}, {speed}, {size_text(need)}", *failed])
+            if reason := self._try(name, queries, allowed, limit):
+                failed.append(reason)
+            else:
+                self.choice = "; ".join([self.choice, *failed])
                 return
-            failed.append(
-                unmet or f"{name} takes {1000 * seconds:.1f} ms a query, {1000 * limit:.1f} exactly"
-            )
         self._structure, self.reached = None, 1.0
         self.choice = "; ".join(["exact search", *failed])
         if exact_bytes > allowed:
@@ -103,6 +92,27 @@ class AutoIndex(AnnIndex):
                 f"index.memory: exact search reads {size_text(exact_bytes)} of vectors, more than "
                 f"{size_text(allowed)}; choose a lower index.recall or more memory"
             )
+
+    def _try(self, name: str, queries: Tensor, allowed: int, limit: float) -> str:
+        """Build a kind if it fits; why it will not do, or "" and ``choice`` says what was measured.
+
+        ``allowed``: bytes that it may take; ``limit``: seconds of an exact query.
+        """
+        n = len(self._store.main)
+        if n < points_needed(name):
+            return f"{name} needs {points_needed(name):,} vectors"
+        need = resident_bytes(name, n, self.dim)
+        if need > allowed:
+            return f"{name} needs {size_text(need)}, index.memory is {size_text(allowed)}"
+        if unmet := self._build(name, queries):
+            return unmet
+        seconds = self._seconds(queries)
+        if self.use == "single" and seconds >= limit:
+            return f"{name} takes {1000 * seconds:.1f} ms a query, exact search {1000 * limit:.1f}"
+        measured = f"recall {self.reached:.3f} of {self._tuned_k} on {len(queries)} queries"
+        speed = f"{1000 * seconds:.1f} ms a query, exact search {1000 * limit:.1f} ms"
+        self.choice = f"{name}, {measured}, {speed}, {size_text(need)}"
+        return ""
 
     def _seconds(self, queries: Tensor) -> float:
         """Of a single query, the best of a few, by the structure or without one exactly."""
