@@ -59,7 +59,7 @@ def _workplace(work: Path) -> Iterator[None]:
     finally:
         for leftover in work.glob("*.npy"):
             leftover.unlink()
-        for name in ("windows", "features", "training/selected", "final/selected"):
+        for name in ("windows", "features", "labels", "training/selected", "final/selected"):
             shutil.rmtree(work / name, ignore_errors=True)
         for folder in (work / "training", work / "final", work):
             with suppress(OSError):  # something is in it, or it was never made

@@ -12,12 +12,14 @@ import pyarrow as pa
 import scipy.sparse as sp
 import torch
 
+from xmc.artifacts import load_array
 from xmc.commands.notices import counted, notify, state
 from xmc.data.records import DocumentBatch
 from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.encoders.given import GivenTower
+from xmc.encoders.labels import PIECE, LabelEncoder, LabelVectors
 from xmc.encoders.lexical import LexicalSettings, LexicalTower
 from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import FeatureWriter, NpyAppender, VectorWriter, read_features, read_vectors
@@ -80,9 +82,8 @@ class Builder:
 
     def model(self) -> Model:
         """The whole model, in memory or memory-mapped from the work directory."""
-        matcher = self._matcher()
-        self._tune(matcher)
-        labels, gold = self._labels(), self.source.gold
+        self._tune()
+        (labels, matcher), gold = self._labels(), self.source.gold
         towers, sample = self._documents()
         named = np.zeros(gold.shape[1], bool) if matcher is None else np.diff(matcher.starts) > 0
         self.apart = with_duplicates(self.held | ~self.own, towers[:, self.encoder.dense_dim :])
@@ -100,7 +101,7 @@ class Builder:
     @stage("putting together")
     def _whole(
         self,
-        labels: Encoded,
+        labels: LabelVectors,
         towers: np.ndarray,
         matcher: LabelMatcher | None,
         weights: Weights,
@@ -109,7 +110,7 @@ class Builder:
         """The model of all documents that it may hold; ``towers`` (n_own, dim) are theirs."""
         n_own = self.source.n_own
         parts = self._parts(labels, towers, self.source.gold[:n_own], trained)
-        index = self._index(parts.fold(weights.prototype, self.encoder.scale), towers)
+        index = self._index(*self._folded(parts, weights), towers)
         memory = labels_trained = None
         if n_own:
             windows = read_vectors(self.work / "windows").first(n_own) if self.cache else None
@@ -123,11 +124,14 @@ class Builder:
         )
 
     @stage("tuning")
-    def _tune(self, matcher: LabelMatcher | None) -> None:
+    def _tune(self) -> None:
         """Put a dense tower tuned to the documents in the place of the given one, where that is asked for."""
         tower, words = self.encoder.dense, self.encoder.lexical
-        if not self.training or tower is None or matcher is None or not isinstance(words, LexicalTower):
+        if not self.training or tower is None or not isinstance(words, LexicalTower):
             return
+        names, starts = label_names(self.source.labels, self.texts)
+        features = [words.features(part) for part in _pieces(names)] or [words.features([])]
+        matcher = LabelMatcher(sp.vstack(features, format="csr"), starts)
         run = self.settings.run
         known = self.source, self.texts, tower, words, matcher, self.held, self.training, run.seed
         folder = Tunable(*known).tuned(
@@ -139,17 +143,8 @@ class Builder:
             self.encoder.dense = DenseTower.load(str(folder), device=tower.device, dtype=tower.dtype)
             self.cache = VectorCache(self.encoder.dense, self.work / "vectors")
 
-    @stage("names")
-    def _matcher(self) -> LabelMatcher | None:
-        """The labels' names as sparse features; None for documents that are rows of features."""
-        if not isinstance(words := self.encoder.lexical, LexicalTower):
-            return None
-        names, starts = label_names(self.source.labels, self.texts)
-        features = [words.features(part) for part in _pieces(names)] or [words.features([])]
-        return LabelMatcher(sp.vstack(features, format="csr"), starts)
-
     def _parts(
-        self, labels: Encoded, towers: np.ndarray, gold: sp.csr_matrix, trained: Trained | None
+        self, labels: LabelVectors, towers: np.ndarray, gold: sp.csr_matrix, trained: Trained | None
     ) -> LabelParts:
         """What is known of each label if documents carry ``gold`` (n_docs, n_labels)."""
         frequency = np.bincount(gold.indices, minlength=gold.shape[1])
@@ -161,7 +156,9 @@ class Builder:
 
     def summary(self, model: Model) -> list[str]:
         """What the user should know of the model."""
-        lines = [state(model)]
+        choice = model.index.choice
+        lines = [f"index.kind={model.index.kind}: {choice}"] if choice else []
+        lines.append(state(model))
         if self.source.n_dev:
             lines.append(self._judged())
         missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
@@ -199,21 +196,16 @@ class Builder:
         return self.encoder.encode(batch, dense)
 
     @stage("labels")
-    def _labels(self) -> Encoded:
-        """All labels' texts; without texts, empty rows."""
-        n_labels, words = len(self.source.labels), self.encoder.lexical
-        if not self.source.has_text:
-            none = sp.csr_matrix((n_labels, words.n_features), dtype=np.float32)
-            return Encoded(None, none, np.zeros((n_labels, words.dim), np.float32), none)
-        parts = []
-        ids = self.source.labels.ids
-        with self._bar("encoding labels", "labels", n_labels) as done:
-            for start in range(0, n_labels, 10 * SHARD):
-                texts = self.texts[start : start + 10 * SHARD]
-                names = ids.slice(start, len(texts)).to_pylist()
-                parts.append(self._encode(DocumentBatch(names, texts, None, None, names)))
-                done(len(texts))
-        return Encoded.concat(parts)
+    def _labels(self) -> tuple[LabelVectors, LabelMatcher | None]:
+        """All labels' texts, and their names as sparse features; without texts, nothing of both."""
+        labels, words = self.source.labels, self.encoder.lexical
+        if not isinstance(words, LexicalTower):
+            return LabelVectors(len(labels), self.encoder.dim, words.n_features), None
+        names, starts = label_names(labels, self.texts)
+        encoder = LabelEncoder(words, self.cache, self.work / "labels", self.training is not None)
+        with self._bar("encoding labels", "labels", len(labels)) as done:
+            vectors, features = encoder.encode(labels.ids.to_pylist(), self.texts, names, starts, done)
+        return vectors, LabelMatcher(features, starts)
 
     @stage("documents")
     def _documents(self) -> tuple[np.ndarray, Encoded | None]:
@@ -243,19 +235,19 @@ class Builder:
         towers = np.load(path, mmap_mode="r", allow_pickle=False)
         return towers, Encoded.concat(sample) if sample else None
 
-    def _train(self, labels: Encoded, towers: np.ndarray, rest: sp.csr_matrix) -> Trained:
+    def _train(self, labels: LabelVectors, towers: np.ndarray, rest: sp.csr_matrix) -> Trained:
         """Train on what the fit may know (``rest``), and judge by the held-out documents."""
         split = Split(np.flatnonzero(~self.apart), np.flatnonzero(self.held), _without_documents(rest), None)
         return self._trained(labels, towers, split, "training")
 
-    def _train_on_all(self, labels: Encoded, towers: np.ndarray, n_epochs: int) -> Trained:
+    def _train_on_all(self, labels: LabelVectors, towers: np.ndarray, n_epochs: int) -> Trained:
         """Train again, on the held-out documents too, where they are many among few."""
         docs, n_labels = np.flatnonzero(self.own), self.source.gold.shape[1]
         split = Split(docs, np.zeros(0, np.int64), np.zeros(n_labels, bool), n_epochs)
         return self._trained(labels, towers, split, "final")
 
     @stage("training")
-    def _trained(self, labels: Encoded, towers: np.ndarray, split: Split, name: str) -> Trained:
+    def _trained(self, labels: LabelVectors, towers: np.ndarray, split: Split, name: str) -> Trained:
         trained = train(
             self._training_source(labels, towers),
             self.source.gold,
@@ -268,7 +260,7 @@ class Builder:
         self.encoder.trained, self.encoder.trained_share = trained.tower, trained_share
         return trained
 
-    def _training_source(self, texts: Encoded, towers: np.ndarray) -> TrainingSource:
+    def _training_source(self, texts: LabelVectors, towers: np.ndarray) -> TrainingSource:
         assert self.training is not None
         return TrainingSource(
             self.work / "features",
@@ -328,13 +320,32 @@ class Builder:
         )
         return task.fit()
 
-    def _index(self, vectors: np.ndarray, towers: np.ndarray) -> LabelIndex:
-        """The index over the labels' (n_labels, dim + 1) vectors, those that are not zero."""
-        chosen, rows = self.settings.index, np.flatnonzero(vectors.any(axis=1))
+    def _folded(self, parts: LabelParts, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the labels that have a vector, and their (n, dim + 1) vectors, memory-mapped."""
+        path, rows = self.work / "prototypes.npy", [np.zeros(0, np.int64)]
+        out = NpyAppender(path, "float32", (self.encoder.dim + 1,))
+        for start in range(0, len(parts), PIECE):
+            block = parts.fold(weights.prototype, self.encoder.scale, slice(start, start + PIECE))
+            kept = np.flatnonzero(block.any(axis=1))
+            out.append(block[kept])
+            rows.append(start + kept)
+        out.close()
+        return np.concatenate(rows), load_array(path)
+
+    def _index(self, rows: np.ndarray, vectors: np.ndarray, towers: np.ndarray) -> LabelIndex:
+        """The index over the (n, dim + 1) vectors of the labels in (n,) rows."""
+        chosen = self.settings.index
         index = make_index(
-            chosen.kind, vectors.shape[1], "ip", len(rows), strict=self.settings.strict, recall=chosen.recall
+            chosen.kind,
+            vectors.shape[1],
+            "ip",
+            len(rows),
+            strict=self.settings.strict,
+            recall=chosen.recall,
+            use=chosen.use,
+            memory=round(chosen.memory * 1e9),
         )
-        index.add(rows, vectors[rows])
+        index.add(rows, vectors)
         queries = towers[:: max(1, len(towers) // N_QUERIES)][:N_QUERIES] * self.encoder.scale
         queries = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
         index.compact(queries if len(queries) else None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xmc.artifacts import load_json, open_artifact, save_json
+from xmc.artifacts import load_array, load_json, open_artifact, save_array, save_json
 from xmc.calibration import Calibration
 from xmc.context import NAMES as CONTEXT_NAMES
 from xmc.data.labels import LabelSet
@@ -30,7 +30,10 @@ from xmc.trained_labels import TrainedLabels
 KIND = "model"
 RERANKER = "reranker.safetensors"
 # Under which names parts are saved, besides the index and the memory.
-NAMES = {"labels": "labels.arrow", "encoder": "encoder", "matcher": "matcher", "trained": "trained_labels"}
+NAMES = {"encoder": "encoder", "matcher": "matcher", "trained": "trained_labels"}
+LABELS = "labels.arrow"
+# Where nothing of the labels changed but which of them are retired, that stands here.
+RETIRED = "retired.npy"
 # With numbers beyond these a score could overflow; a memory's vectors have length one, but for rounding.
 LARGEST, UNIT = 1e15, 1.01
 # Of 0, 1/4, 1/2 and 1 the one that found most new labels without loss to the others; see docs/design.md.
@@ -107,6 +110,7 @@ class Model:
         if self.memory is not None:
             had = None if before is None else before.memory
             kept += [f"memory/{name}" for name in self.memory.save(directory / "memory", had)]
+        kept += self._save_labels(directory, None if before is None else before.labels)
         for field, name in NAMES.items():
             part = getattr(self, field)
             if part is not None and part is getattr(before, field, None):
@@ -120,6 +124,16 @@ class Model:
             self.weights.calibration.save(directory / "calibration")
         return kept
 
+    def _save_labels(self, directory: Path, before: LabelSet | None) -> list[str]:
+        """Write what differs from the labels ``before``; the names of the rest."""
+        if before is self.labels:
+            return [LABELS, RETIRED]
+        if before is not None and self.labels.same_but_retired(before):
+            save_array(directory / RETIRED, self.labels.retired)
+            return [LABELS]
+        self.labels.save(directory / LABELS)
+        return []
+
     @classmethod
     def load(cls, path: Path, device: str = "auto", dtype: str = "auto") -> Model:
         """Open a model artifact; sizes are checked always, contents the first time.
@@ -128,10 +142,12 @@ class Model:
             ArtifactError: it is no model, or damaged; the message says which file and the way out.
         """
         artifact = open_artifact(path, KIND)
-        labels = LabelSet.load(artifact.file("labels.arrow"))
+        names = set(artifact.names)
+        labels = LabelSet.load(artifact.file(LABELS))
+        if RETIRED in names:
+            labels = labels.with_retired(_retired(artifact.file(RETIRED), len(labels)))
         encoder = DualEncoder.load(artifact.directory("encoder"), device, dtype)
         index = load_index(artifact.directory("index"), len(labels))
-        names = set(artifact.names)
         matcher, memory = None, None
         if "matcher/names.npz" in names:
             matcher = LabelMatcher.load(artifact.directory("matcher"))
@@ -175,6 +191,14 @@ class Model:
                 raise ArtifactError(
                     f"{path}: {name} is {found}, wanted {wanted}; rebuild it with `xmc index`"
                 )
+
+
+def _retired(path: Path, n_labels: int) -> np.ndarray:
+    """(n_labels,) bool: the retired labels as a model has them."""
+    retired = load_array(path, mmap=False)
+    if retired.dtype != np.bool_ or retired.shape != (n_labels,):
+        raise ArtifactError(f"{path}: does not say of each label whether it is retired; rebuild the model")
+    return retired
 
 
 def _check_vectors(index: LabelIndex, largest: float, where: Path) -> None:

@@ -70,16 +70,22 @@ class LabelParts:
         out[:, -2:] = kinds[:, 1:]
         return out
 
-    def fold(self, mix: Mix, scale: np.ndarray) -> np.ndarray:
-        """(n, dim + 1) float32 prototypes for documents ``[towers * scale, 1]``; zero rows: not scoreable."""
-        kinds = label_kinds(self.frequency)
+    def __len__(self) -> int:
+        return len(self.frequency)
+
+    def fold(self, mix: Mix, scale: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """(n, dim + 1) float32 prototypes for documents ``[towers * scale, 1]``; zero rows: not scoreable.
+
+        ``rows``: of these labels only.
+        """
+        kinds = label_kinds(self.frequency[rows])
         out = np.zeros((len(kinds), len(scale) + 1), np.float32)
         for i, (vectors, columns) in enumerate(self.slices):
             weight = (kinds @ mix.weights[3 * i : 3 * i + 3]).astype(np.float32)
-            out[:, columns] += weight[:, None] * vectors[:, columns]
+            out[:, columns] += weight[:, None] * vectors[rows, columns]
         if self.trained is not None:
             weight = (kinds @ mix.weights[TRAINED]).astype(np.float32)
-            out[:, self.texts.shape[1] :] = weight[:, None] * self.trained
+            out[:, self.texts.shape[1] :] = weight[:, None] * self.trained[rows]
         out[:, :-1] /= np.where(scale > 0, scale, 1)
         scoreable = out.any(axis=1)
         out[scoreable, -1] += (kinds[scoreable, 1:] @ mix.weights[-2:]).astype(np.float32)
@@ -107,12 +113,17 @@ def centroids(labels_of_docs: sp.csr_matrix, towers: Rows, dense_dim: int) -> np
 
     A label without documents has a zero row.
     """
-    out = np.zeros((labels_of_docs.shape[1], towers.shape[1]), np.float32)
-    step = max(1, BLOCK // max(1, towers.shape[1]))
+    n_labels, dim = labels_of_docs.shape[1], towers.shape[1]
+    seen, columns = np.unique(labels_of_docs.indices, return_inverse=True)
+    carried = (labels_of_docs.data, columns.astype(np.int32), labels_of_docs.indptr)
+    labels_of_docs = sp.csr_matrix(carried, (labels_of_docs.shape[0], len(seen)))
+    sums = np.zeros((len(seen), dim), np.float32)
+    step = max(1, BLOCK // max(1, dim))
     for start in range(0, towers.shape[0], step):
-        out += labels_of_docs[start : start + step].T @ np.asarray(towers[start : start + step])
-    out[:, :dense_dim] = unit(out[:, :dense_dim])
-    out[:, dense_dim:] = unit(out[:, dense_dim:])
+        sums += labels_of_docs[start : start + step].T @ np.asarray(towers[start : start + step])
+    out = np.zeros((n_labels, dim), np.float32)  # rows that are never written to take no memory
+    out[seen, :dense_dim] = unit(sums[:, :dense_dim])
+    out[seen, dense_dim:] = unit(sums[:, dense_dim:])
     return out
 
 

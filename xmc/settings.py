@@ -18,7 +18,7 @@ from xmc.rules import Rule
 MAX_WHOLE = 2**31 - 1
 NONE = {"none": None, "null": None}
 # Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
-KINDS = ("auto", "exact", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq")
+KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local",)
 LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
 DENSE = ("auto", "frozen", "last", "full")
@@ -106,15 +106,19 @@ class EncoderSettings:
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """How labels are searched."""
+    """How labels are searched. ``memory`` in GB, 0: half of what is free."""
 
     kind: str = "auto"
-    recall: float = 0.95
+    use: str = "batch"
+    recall: float = 0.99
+    memory: float = _named(0.0, {"auto": 0.0})
 
     def validate(self) -> None:
         """Raise a SettingError that names the first field out of range."""
         require_one_of("index.kind", self.kind, KINDS)
+        require_one_of("index.use", self.use, ("batch", "single"))
         require(0 < self.recall <= 1, "index.recall", self.recall, "a number above 0, at most 1")
+        require(0 <= self.memory < math.inf, "index.memory", self.memory, "a number, 0 or more")
 
 
 @dataclass(frozen=True)

@@ -201,10 +201,10 @@ def test_labels_are_searched_by_the_scores_that_were_fitted(n_docs, tmp_path, mo
     seen: dict[str, Any] = {}
     make_index = Builder._index
 
-    def watched(self: Builder, vectors: np.ndarray, towers: np.ndarray) -> Any:
+    def watched(self: Builder, rows: np.ndarray, vectors: np.ndarray, towers: np.ndarray) -> Any:
         queries = np.hstack([towers * self.encoder.scale, np.ones((len(towers), 1), np.float32)])
         seen["found"] = queries @ vectors.T
-        return make_index(self, vectors, towers)
+        return make_index(self, rows, vectors, towers)
 
     def parts(self: Builder, labels: Any, towers: np.ndarray, gold: Any, trained: Any) -> Any:
         seen["parts"], seen["towers"] = make_parts(self, labels, towers, gold, trained), np.array(towers)

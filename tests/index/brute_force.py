@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import torch
+
+from xmc.index.kinds import KINDS
+
+# Every kind, as parameters of a test; one that needs a GPU is left out without one.
+needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+ALL_KINDS = [pytest.param(kind, marks=needs_gpu if kind == "cagra" else []) for kind in KINDS]
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

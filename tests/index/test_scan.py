@@ -57,7 +57,7 @@ def test_it_is_the_brute_force_answer(index, queries, answer):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("block", [64, 5000, 2**25])
 def test_blocks_and_coarse_type_do_not_matter(index, queries, answer, monkeypatch, dtype, block):
-    monkeypatch.setattr(scan, "BLOCK_SCORES", block)
+    monkeypatch.setattr(scan, "CPU_SCORES", block)
     monkeypatch.setattr(scan, "DENSE_SCORES", block)
     monkeypatch.setattr(scan, "coarse_dtype", lambda device: dtype)
     assert_same(index.search(queries, 30), answer)
@@ -84,7 +84,7 @@ def test_a_mask_gives_the_same_as_an_index_of_the_allowed(index, queries):
 
 
 def test_far_more_results_than_a_block_holds(index, queries, monkeypatch):
-    monkeypatch.setattr(scan, "BLOCK_SCORES", 2**14)
+    monkeypatch.setattr(scan, "CPU_SCORES", 2**14)
     found = index.search(queries[:20], N)
     assert (np.sort(found.rows, axis=1) == np.arange(N)).all()
     assert (np.diff(found.scores, axis=1) <= 0).all()

@@ -185,6 +185,11 @@ class LabelSet:
         at = TABLE_SCHEMA.get_field_index("retired")
         return LabelSet(self.table.set_column(at, TABLE_SCHEMA.field(at), pa.array(retired, pa.bool_())))
 
+    def same_but_retired(self, other: LabelSet) -> bool:
+        """Whether both have the same labels in all but which are retired."""
+        mine, others = (labels.table.drop_columns(["retired"]) for labels in (self, other))
+        return bool(mine.equals(others))
+
     def save(self, path: Path) -> None:
         """Write one Arrow IPC file."""
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, TABLE_SCHEMA) as writer:

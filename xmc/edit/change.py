@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,8 +18,13 @@ class _UnchangedError(Exception):
     """Leaves the writer without writing."""
 
 
-def change_model(path: Path, change: Callable[[Model], Model], run: RunSettings) -> Model:
+def change_model(
+    path: Path, change: Callable[[Model], Model], run: RunSettings, loaded: Model | None = None
+) -> Model:
     """Put what ``change`` makes of the model at ``path`` in its place, and return it.
+
+    ``loaded``: the model at ``path``, from :meth:`Model.load` or from the change before, where this process
+    has it; it is read where it is not given or not the same any more.
 
     Killed at any moment it leaves the old model or the new one. Files that are the same are linked, not
     written again. The new artifact names the old one as its parent; where ``change`` returns the very model
@@ -35,7 +41,8 @@ def change_model(path: Path, change: Callable[[Model], Model], run: RunSettings)
         with ArtifactWriter(
             path, KIND, old.parents | {KIND: old.id}, old.settings, True, old.manifest["built_by"]
         ) as writer:
-            model = Model.load(path, run.device, run.dtype)
+            known = loaded is not None and loaded.id == old.id
+            model = loaded if loaded is not None and known else Model.load(path, run.device, run.dtype)
             if model.id != old.id:
                 raise ResourceError(f"{path}: was changed by another process; run the command again")
             changed = change(model)
@@ -46,7 +53,7 @@ def change_model(path: Path, change: Callable[[Model], Model], run: RunSettings)
                 writer.keep(old, name)
     except _UnchangedError:
         return model
-    return changed
+    return replace(changed, id=writer.id)
 
 
 def _files(artifact: Artifact, names: list[str]) -> list[str]:

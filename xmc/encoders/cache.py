@@ -21,7 +21,9 @@ KIND = "vectors"
 
 
 class TextVectors(Protocol):
-    """Gives the window vectors of texts."""
+    """Gives the window vectors of texts, of a ``tower`` or as it would."""
+
+    tower: DenseTower
 
     def encode(self, texts: Sequence[str], names: Sequence[str] | None = None) -> WindowVectors:
         """One vector a text, in order; ``names``: what to call the texts in a message."""

@@ -187,10 +187,13 @@ class LexicalTower(SparseTower):
         """
         if batch.texts is None:
             raise InputError(f"{batch.places[0]}: sparse features, but the model was built on texts")
-        whole = self.features(batch.texts)
-        if not len(longer_than_leads(batch.texts)):
+        return self.with_leads(batch.texts, self.features(batch.texts))
+
+    def with_leads(self, texts: Sequence[str], whole: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+        """(n_texts, n_features) of texts with their leads, and of these; ``whole``: of the texts without."""
+        if not len(longer_than_leads(texts)):
             return whole, whole
-        leads = self.features([lead(text) for text in batch.texts])
+        leads = self.features([lead(text) for text in texts])
         return unit_rows((1 - LEAD_SHARE) * whole + LEAD_SHARE * leads), leads
 
     def features(self, texts: Sequence[str]) -> sp.csr_matrix:

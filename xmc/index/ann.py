@@ -23,6 +23,8 @@ from xmc.index.structures import Effort, Structure, build_structure, load_struct
 # Recall is measured at this many results, on this many queries.
 TUNED_K = 100
 TUNING_QUERIES = 200
+# Efforts double until the recall is reached; then the last step is halved as often as this.
+NARROWINGS = 3
 # With a smaller share of the main segment eligible, exact search over them is the cheaper one.
 MIN_ELIGIBLE = 0.1
 FAISS = "index.faiss"
@@ -40,7 +42,7 @@ class AnnIndex(StoredIndex):
     MAIN_FILES = frozenset({files.MAIN, FAISS})
 
     def __init__(
-        self, kind: str, dim: int, metric: Metric = "cosine", recall: float = 0.95, strict: bool = False
+        self, kind: str, dim: int, metric: Metric = "cosine", recall: float = 0.99, strict: bool = False
     ) -> None:
         """An empty index of one of ``ANN_KINDS``.
 
@@ -60,6 +62,7 @@ class AnnIndex(StoredIndex):
         self._structure: Structure | None = None
         self._effort = Effort(1, 1)
         self._tuned_k = TUNED_K
+        self.reached = 1.0  # recall on the queries of the last build; 1 for exact search
         self._n_bytes = 0  # of the structure's file
 
     @property
@@ -70,13 +73,18 @@ class AnnIndex(StoredIndex):
     def compact(self, queries: np.ndarray | None = None) -> None:
         """See :meth:`LabelIndex.compact`."""
         asked = None if queries is None else check_vectors(queries, self.dim, "query")
-        name, notice = fit(self.kind, self.n_searchable, self.strict)
-        store = self._store.compacted()
-        structure = None if name == "exact" else build_structure(name, store.main.vectors.numpy())
-        self._put(store)
-        self._structure, self.notice = structure, notice
-        if structure:
-            self._tune(self._sample(asked), structure)
+        name, self.notice = fit(self.kind, self.n_searchable, self.strict)
+        self._put(self._store.compacted())
+        if name != "exact" and (unmet := self._build(name, self._sample(asked))):
+            self.notice = f"{self.notice}; {unmet}" if self.notice else unmet
+
+    def _build(self, name: str, queries: Tensor) -> str:
+        """Build a structure over the main segment, tuned on (n, dim) queries; what is not reached, or ""."""
+        self._structure = build_structure(name, self._store.main.vectors.numpy())
+        self.reached = self._tune(queries, self._structure)
+        if self.reached >= self.recall:
+            return ""
+        return f"index.recall={self.recall}: {name} reaches {self.reached:.3f} at most"
 
     @classmethod
     def _from_description(cls, path: Path, described: dict[str, Any], device: str) -> AnnIndex:
@@ -137,15 +145,13 @@ class AnnIndex(StoredIndex):
         of_query, place = np.nonzero(found >= 0)
         positions = found[of_query, place]
         scores = pair_scores(queries, self._store.take, of_query, positions)
-        tail_rows, tail_scores = Scan(self._store, eligible, tail_only=True).search(queries, k)
-        of_query_in_tail = np.repeat(np.arange(len(queries)), tail_rows.shape[1])
-        ranked_rows, ranked_scores = rank_pairs(
-            np.concatenate((of_query, of_query_in_tail)),
-            np.concatenate((self._store.row_at[positions], tail_rows.ravel())),
-            np.concatenate((scores, tail_scores.ravel())),
-            len(queries),
-            k,
-        )
+        rows = self._store.row_at[positions]
+        if len(self._store.tail):
+            tail_rows, tail_scores = Scan(self._store, eligible, tail_only=True).search(queries, k)
+            of_query = np.concatenate((of_query, np.repeat(np.arange(len(queries)), tail_rows.shape[1])))
+            rows = np.concatenate((rows, tail_rows.ravel()))
+            scores = np.concatenate((scores, tail_scores.ravel()))
+        ranked_rows, ranked_scores = rank_pairs(of_query, rows, scores, len(queries), k)
         short = np.count_nonzero(found >= 0, axis=1) < min(k, n_eligible)
         if short.any():
             exact = Scan(self._store, eligible).search(queries[torch.from_numpy(short)], k)
@@ -166,20 +172,38 @@ class AnnIndex(StoredIndex):
             return np.empty((len(queries), 0), dtype=np.int64)
         return self._structure.candidates(queries.numpy(), n, breadth, mask)
 
-    def _tune(self, queries: Tensor, structure: Structure) -> None:
-        """Take the least effort with which the wanted recall is reached on the (n, dim) queries."""
+    def _tune(self, queries: Tensor, structure: Structure) -> float:
+        """Take the least effort that reaches the wanted recall on the (n, dim) queries; what was reached.
+
+        It must be reached by more than one standard error, so that other queries are likely to reach it too.
+        """
         live = self._store.live
         self._tuned_k = min(TUNED_K, int(np.count_nonzero(live)))
         _, exact = Scan(self._store, live).search(queries, self._tuned_k)
-        reached = 0.0
+        before = None
         for effort in structure.efforts(self._tuned_k):
-            self._effort = effort
-            _, scores = self._best(queries, self._tuned_k, live)
-            reached = float(np.mean(scores >= exact[:, -1:]))
-            if reached >= self.recall:
-                return
-        unmet = f"index.recall={self.recall}: {structure.name} reaches {reached:.3f} at most"
-        self.notice = f"{self.notice}; {unmet}" if self.notice else unmet
+            sure, mean = self._measured(effort, queries, exact)
+            if sure >= self.recall:
+                return mean if before is None else self._narrowed(before, effort, queries, exact)
+            before = effort
+        return min(mean, np.nextafter(self.recall, 0)) if before else 0.0
+
+    def _narrowed(self, low: Effort, high: Effort, queries: Tensor, exact: np.ndarray) -> float:
+        """Take a breadth between one that is too small and one that is enough; the recall reached."""
+        for _ in range(NARROWINGS if low.fetch == high.fetch else 0):
+            middle = Effort((low.breadth + high.breadth) // 2, high.fetch)
+            if self._measured(middle, queries, exact)[0] >= self.recall:
+                high = middle
+            else:
+                low = middle
+        return self._measured(high, queries, exact)[1]
+
+    def _measured(self, effort: Effort, queries: Tensor, exact: np.ndarray) -> tuple[float, float]:
+        """Recall with this effort, from now on the one used: less one standard error, and as measured."""
+        self._effort = effort
+        _, scores = self._best(queries, self._tuned_k, self._store.live)
+        each = np.mean(scores >= exact[:, -1:], axis=1)
+        return float(each.mean() - each.std() / np.sqrt(len(each))), float(each.mean())
 
     def _sample(self, queries: np.ndarray | None) -> Tensor:
         """(n, dim) queries to tune with, spread over the given ones or over the stored vectors."""

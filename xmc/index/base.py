@@ -19,6 +19,7 @@ from xmc.errors import InputError
 
 Metric = Literal["ip", "cosine"]
 METRICS: tuple[Metric, ...] = ("ip", "cosine")
+USES = ("batch", "single")
 
 # Beyond this length the product of two fp32 vectors can overflow to infinity.
 MAX_LENGTH = 1e18
@@ -53,12 +54,14 @@ class LabelIndex(ABC):
         metric: "ip" or "cosine", fixed at construction; for "cosine" what is stored and the queries are
             brought to unit length.
         notice: what the user should be told about how the index was built, one sentence, or "".
+        choice: after a build, which search was chosen and why, one sentence, or "" where it was not a choice.
     """
 
     kind: str
     dim: int
     metric: Metric
     notice: str = ""
+    choice: str = ""
 
     def __init__(self, dim: int, metric: Metric = "cosine") -> None:
         if dim < 1:
@@ -85,6 +88,8 @@ class LabelIndex(ABC):
     @abstractmethod
     def add(self, rows: np.ndarray, vectors: np.ndarray) -> None:
         """Give the (n,) rows, none of which has a vector yet, their (n, dim) vectors; all or nothing.
+
+        An empty index holds on to vectors that cannot be written to, such as a memory map, without a copy.
 
         Raises:
             IndexInputError: a row is present (retired rows are), repeated or negative, or a vector is zero,

@@ -16,13 +16,18 @@ from torch import Tensor
 
 # Lengths that enter a bound are rounded themselves; this much more covers it.
 SLACK = 1.001
+# Below this length, squares in fp32 may be taken for zero.
+SQUARES_FIT = 1e-12
 # The share of itself by which a score is off that is written in this type (bf16 has 8 significant bits).
 _OUTPUT_ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8 * SLACK}
 
 
 def longest_of(vectors: Tensor) -> float:
     """An upper bound on the lengths of (n, dim) vectors, n > 0."""
-    return float(torch.linalg.vector_norm(vectors.double(), dim=1).max()) * SLACK
+    longest = float(torch.linalg.vector_norm(vectors, dim=1).max())
+    if longest < SQUARES_FIT:
+        longest = float(torch.linalg.vector_norm(vectors.double(), dim=1).max())
+    return longest * SLACK
 
 
 def threshold(

@@ -13,7 +13,10 @@ from xmc.errors import SettingError
 POINTS_PER_CLUSTER = 39
 MIN_LISTS = 8
 PQ_CENTROIDS = 256
-ANN_KINDS = ("hnsw", "ivf_flat", "ivf_sq8", "ivf_pq")
+GRAPHS = ("hnsw", "cagra")
+ANN_KINDS = (*GRAPHS, "ivf_flat", "ivf_sq8", "ivf_pq")
+# CAGRA makes its graph from a smaller one of as many links.
+CAGRA_POINTS = 128
 
 
 def n_lists(n: int) -> int:
@@ -25,7 +28,9 @@ def points_needed(kind: str) -> int:
     """The fewest vectors that ``kind`` is built for."""
     if kind == "ivf_pq":
         return POINTS_PER_CLUSTER * PQ_CENTROIDS
-    return 1 if kind == "hnsw" else POINTS_PER_CLUSTER * MIN_LISTS
+    if kind in GRAPHS:
+        return 1 if kind == "hnsw" else CAGRA_POINTS
+    return POINTS_PER_CLUSTER * MIN_LISTS
 
 
 def fit(kind: str, n: int, strict: bool) -> tuple[str, str]:

@@ -72,8 +72,14 @@ def pair_scores(
         sums: Vectors = fixed_order_sum(products)
         scores[block] = sums if isinstance(sums, np.ndarray) else sums.cpu().numpy()
 
-    with ThreadPoolExecutor(torch.get_num_threads() if on_cpu else 1) as pool:
-        for _ in pool.map(score, range(0, len(positions), step)):
+    starts = range(0, len(positions), step)
+    threads = min(torch.get_num_threads() if on_cpu else 1, len(starts))
+    if threads <= 1:
+        for start in starts:
+            score(start)
+        return scores
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(score, starts):
             pass  # an error in a thread is raised here
     return scores
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from xmc.errors import ArtifactError, SettingError
 from xmc.index import files
 from xmc.index.ann import AnnIndex
+from xmc.index.auto import AutoIndex
 from xmc.index.base import LabelIndex, Metric
+from xmc.index.cagra import require_cagra
 from xmc.index.exact import ExactIndex
 from xmc.index.fitting import ANN_KINDS, fit
 from xmc.index.native import load_faiss
@@ -23,18 +25,22 @@ def make_index(
     n_rows_hint: int | None = None,
     device: str = "cpu",
     strict: bool = False,
-    recall: float = 0.95,
+    recall: float = 0.99,
+    use: str = "batch",
+    memory: int = 0,
 ) -> LabelIndex:
     """An empty index; after its vectors were added, ``compact`` builds what the kind needs.
 
     Args:
-        kind: one of ``KINDS``; "auto" is exact search, which for batches of queries is the one to beat.
+        kind: one of ``KINDS``; "auto" chooses when it is built, see :class:`AutoIndex`.
         dim: length of the vectors.
         metric: "cosine" or "ip".
         n_rows_hint: how many vectors there will be, if known: what ``strict`` refuses is refused now.
         device: where the vectors lie: "cpu", "cuda", "cuda:1" or "auto"; with a FAISS kind on the CPU.
         strict: refuse a kind for which there are too few vectors, instead of building another one.
         recall: the share of the exact answer that an approximate kind is to find.
+        use: what "auto" chooses for, "batch" or "single" queries.
+        memory: bytes that the index may take when "auto" chooses; 0: half of what is free then.
 
     Raises:
         SettingError: there is no such kind, or it is refused.
@@ -42,9 +48,11 @@ def make_index(
     """
     if kind not in KINDS:
         raise SettingError(unknown_kind(kind))
+    if kind == AutoIndex.kind and device == "cpu":
+        return AutoIndex(dim, metric, recall, use, memory)
     if kind not in ANN_KINDS:
         return ExactIndex(dim, metric, device)
-    load_faiss()
+    require_cagra() if kind == "cagra" else load_faiss()
     if n_rows_hint is not None:
         fit(kind, n_rows_hint, strict)
     return AnnIndex(kind, dim, metric, recall, strict)
@@ -63,6 +71,8 @@ def load_index(directory: Path, n_rows: int | None = None, device: str = "cpu") 
         ResourceError: the device or a package that the kind needs is missing.
     """
     kind = files.load_description(directory)["kind"]
+    if kind == AutoIndex.kind:
+        return AutoIndex.load(directory, n_rows, device)
     if kind in ANN_KINDS:
         return AnnIndex.load(directory, n_rows, device)
     if kind != ExactIndex.kind:

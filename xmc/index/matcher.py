@@ -8,6 +8,7 @@ the label's own weight stands in the document (containment), which does not fall
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,10 +44,17 @@ class LabelMatcher:
     def __init__(self, features: sp.csr_matrix, starts: np.ndarray) -> None:
         self.features, self.starts = features, starts
         self._named = np.flatnonzero(np.diff(starts) > 0)
-        self._by_feature = features.T.tocsr()
-        squared = self._by_feature.copy()
-        squared.data **= 2
-        self._squared = squared
+
+    @cached_property
+    def _by_feature(self) -> sp.csr_matrix:
+        """(n_features, n_names); made at the first search, for it takes as much memory as the features."""
+        return self.features.T.tocsr()
+
+    @cached_property
+    def _squared(self) -> sp.csr_matrix:
+        """(n_features, n_names) of the squared features."""
+        by_feature = self._by_feature
+        return sp.csr_matrix((by_feature.data**2, by_feature.indices, by_feature.indptr), by_feature.shape)
 
     def blocks(self, documents: sp.csr_matrix, leads: sp.csr_matrix) -> Iterator[Matches]:
         """Matches of (n_docs, n_features) documents and of their first lines, block by block."""

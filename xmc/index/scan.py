@@ -16,13 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from xmc.index.best import GROUP, RunningBest
 from xmc.index.bounds import threshold
 from xmc.index.kernel import pair_scores, rank_pairs
 from xmc.index.store import VectorStore
 
-# Coarse scores in memory at a time (64 MB in bf16), and queries that share a block.
-BLOCK_SCORES = 2**25
+# Coarse scores in memory at a time: on the CPU few enough for its caches (8 MB), else 64 MB in bf16. And the
+# queries and the vectors that share a block at most; a single query is best served in more than one block.
+CPU_SCORES = 2**21
+DEVICE_SCORES = 2**25
 BLOCK_QUERIES = 1024
+BLOCK_VECTORS = 2**15
 # Coarse scores at a time in the last pass, which keeps every one above the threshold.
 DENSE_SCORES = 2**22
 # The first block is small: it shows how many candidates the following need.
@@ -81,7 +85,7 @@ class Scan:
             return rows, scores
         dtype = coarse_dtype(queries.device) if len(queries) >= MIN_QUERIES_BF16 else torch.float32
         plan = _Plan(k, self.n_eligible, dtype)
-        most = max(1, min(BLOCK_QUERIES, BLOCK_SCORES // (16 * k)))
+        most = max(1, min(BLOCK_QUERIES, DEVICE_SCORES // (16 * k)))
         start = 0
         while start < len(queries):
             block = slice(start, start + (most if start else min(most, PROBE_QUERIES)))
@@ -116,7 +120,7 @@ class Scan:
             pairs = []
             above = torch.from_numpy(least[block, None]).to(queries.device)
             for at, coarse in self._coarse_scores(queries[block], DENSE_SCORES):
-                of_query, place = (coarse >= above).nonzero(as_tuple=True)
+                of_query, place = (coarse[:, : len(at)] >= above).nonzero(as_tuple=True)
                 pairs.append((of_query.cpu().numpy(), at[place].cpu().numpy()))
             of_queries, positions = (np.concatenate(part) for part in zip(*pairs, strict=True))
             rows[block], scores[block] = self._rank(queries[block], of_queries, positions, k)
@@ -124,32 +128,35 @@ class Scan:
 
     def _coarse_best(self, queries: Tensor, n_best: int, dtype: torch.dtype) -> Ranked:
         """(n, n_best) best coarse scores in descending order, as float32, and their positions."""
-        rounded = queries.to(dtype)
-        best = rounded.new_empty((len(queries), 0))
-        positions = torch.empty((len(queries), 0), dtype=torch.int64, device=queries.device)
-        for at, scores in self._coarse_scores(rounded, BLOCK_SCORES):
-            values, places = scores.topk(min(n_best, scores.shape[1]))
-            best, positions = torch.cat((best, values), dim=1), torch.cat((positions, at[places]), dim=1)
-            best, kept = best.topk(min(n_best, best.shape[1]))  # also puts few candidates in order
-            positions = positions.gather(1, kept)
-        return best.cpu().float().numpy(), positions.cpu().numpy()
+        best = RunningBest(len(queries), n_best, dtype, queries.device)
+        for at, scores in self._coarse_scores(queries.to(dtype), _n_scores(queries.device)):
+            best.add(at, scores)
+        scores, positions = best.finish()
+        return scores.cpu().float().numpy(), positions.cpu().numpy()
 
     def _coarse_scores(self, queries: Tensor, n_scores: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Positions (m,) and coarse scores (n, m), -inf where not eligible, ``n_scores`` at a time."""
+        """Positions (m,) and coarse scores (n, w), about ``n_scores`` at a time.
+
+        For w see :class:`RunningBest`. They are -inf where not eligible and from column m on, and overwritten
+        by the next ones.
+        """
+        width = max(1, min(n_scores // len(queries), BLOCK_VECTORS, len(self._store)) // GROUP) * GROUP
+        room = queries.new_empty(len(queries) * width)
         for offset, segment in self._segments:
             vectors = segment.coarse(queries.dtype)
-            for block in _even_blocks(len(vectors), max(1, n_scores // len(queries))):
+            for block in _even_blocks(len(vectors), width):
                 eligible = self._eligible[offset + block.start : offset + block.stop]
                 n_eligible = int(torch.count_nonzero(eligible))
-                at = torch.arange(block.start, block.stop)
-                if 0 < n_eligible < SPARSE_SHARE * len(at):
-                    at = at[eligible].to(queries.device)
-                    yield at + offset, queries @ vectors.index_select(0, at).T
-                elif n_eligible > 0:
-                    scores = queries @ vectors[block].T
-                    if n_eligible < len(at):
-                        scores.masked_fill_(~eligible.to(queries.device), -torch.inf)
-                    yield at.to(queries.device) + offset, scores
+                if not n_eligible:
+                    continue
+                at, sparse = torch.arange(block.start, block.stop), n_eligible < SPARSE_SHARE * len(eligible)
+                if sparse:
+                    at = at[eligible]
+                at = at.to(queries.device)
+                scores = _products(queries, vectors.index_select(0, at) if sparse else vectors[block], room)
+                if n_eligible < len(at):
+                    scores[:, : len(at)].masked_fill_(~eligible.to(queries.device), -torch.inf)
+                yield at + offset, scores
 
     def _threshold(self, queries: Tensor, kth: np.ndarray, dtype: torch.dtype) -> np.ndarray:
         longest = max(segment.longest for _, segment in self._segments)
@@ -160,6 +167,23 @@ class Scan:
         """Score the (n_pairs,) pairs by the kernel and keep each query's best k."""
         scores = pair_scores(queries, self._store.take, of_query, positions)
         return rank_pairs(of_query, self._store.row_at[positions], scores, len(queries), k)
+
+
+def _n_scores(device: torch.device) -> int:
+    return CPU_SCORES if device.type == "cpu" else DEVICE_SCORES
+
+
+def _products(queries: Tensor, vectors: Tensor, room: Tensor) -> Tensor:
+    """(n, w) inner products with the (m, dim) vectors, in ``room``; -inf from column m on."""
+    n, m = len(queries), len(vectors)
+    width = GROUP * math.ceil(m / GROUP)
+    scores = room[: n * width].view(n, width)
+    if n == 1:  # some libraries read the vectors faster this way
+        torch.mv(vectors, queries[0], out=scores[0, :m])
+    else:
+        torch.mm(queries, vectors.T, out=scores[:, :m])
+    scores[:, m:] = -torch.inf
+    return scores
 
 
 def _empty(n_queries: int, k: int) -> Ranked:

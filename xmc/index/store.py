@@ -21,14 +21,18 @@ class VectorStore:
     """Vectors of rows, some of them retired."""
 
     def __init__(
-        self, main: Tensor, row_at: np.ndarray, retired_rows: np.ndarray, tail: Tensor | None = None
+        self,
+        main: Tensor | Segment,
+        row_at: np.ndarray,
+        retired_rows: np.ndarray,
+        tail: Tensor | None = None,
     ) -> None:
         """A store over (n_main, dim) ``main`` and (n_tail, dim) ``tail``.
 
         ``row_at`` is (n_main + n_tail,), -1 where a newer vector took the place.
         """
-        self.main = Segment(main)
-        self.tail = Segment(main.new_empty((0, main.shape[1])) if tail is None else tail)
+        self.main = main if isinstance(main, Segment) else Segment(main)
+        self.tail = Segment(self.main.vectors[:0].clone() if tail is None else tail)
         self.row_at = row_at
         self.n_rows = int(row_at.max(initial=-1)) + 1
         self._position_of = np.full(self.n_rows, -1, dtype=np.int64)
@@ -66,14 +70,18 @@ class VectorStore:
         found[known] = self._position_of[rows[known]] >= 0
         return found
 
-    def add(self, rows: np.ndarray, vectors: Tensor) -> None:
-        """Append the (n, dim) vectors of (n,) new rows."""
+    def add(self, rows: np.ndarray, vectors: Tensor, adopt: bool = False) -> None:
+        """Append the (n, dim) vectors of (n,) new rows; ``adopt``: nobody else will write to them."""
         present = rows[self.has(rows)]
         away = present[self._retired[present]]
         refuse(away, "retired, so present; restore brings it back, replace gives it a new vector")
         refuse(present, "already present; replace gives it a new vector")
         self._make_room(int(rows.max(initial=-1)) + 1)
-        self._append(rows, vectors)
+        if adopt and not len(self):
+            self.main = Segment(vectors)
+        else:
+            self.tail.append(vectors)
+        self._place(rows)
 
     def replace(self, rows: np.ndarray, vectors: Tensor) -> None:
         """Give (n,) present rows new (n, dim) vectors; those in the main segment move to the tail."""
@@ -82,7 +90,8 @@ class VectorStore:
         put = torch.from_numpy(positions[in_tail] - len(self.main)).to(self.device)
         self.tail.put(put, vectors[torch.from_numpy(in_tail)])
         self.row_at[positions[~in_tail]] = -1
-        self._append(rows[~in_tail], vectors[torch.from_numpy(~in_tail)])
+        self.tail.append(vectors[torch.from_numpy(~in_tail)])
+        self._place(rows[~in_tail])
 
     def set_retired(self, rows: np.ndarray, retired: bool) -> None:
         """Retire or restore the (n,) present rows."""
@@ -117,6 +126,8 @@ class VectorStore:
     def compacted(self) -> VectorStore:
         """The same rows and vectors: main are the live ones, tail the retired, each ascending by row."""
         rows = np.flatnonzero(self._position_of >= 0)
+        if not len(self.tail) and not self._retired.any() and np.array_equal(rows, self.row_at):
+            return VectorStore(self.main, rows, rows[:0])
         away = self._retired[rows]
         main, tail = (
             torch.as_tensor(self.take(self._position_of[part])) for part in (rows[~away], rows[away])
@@ -124,10 +135,8 @@ class VectorStore:
         return VectorStore(main, np.concatenate((rows[~away], rows[away])), rows[away], tail)
 
     def copy(self) -> VectorStore:
-        """A store that can be changed without changing this one; the main vectors are shared."""
-        return VectorStore(
-            self.main.vectors, self.row_at.copy(), self.retired_rows, self.tail.vectors.clone()
-        )
+        """A store that can be changed without changing this one; the main segment is shared."""
+        return VectorStore(self.main, self.row_at.copy(), self.retired_rows, self.tail.vectors.clone())
 
     def renumbered(self, rows: np.ndarray) -> VectorStore:
         """A store in which the vectors of the (n,) rows belong to rows 0..n-1; it holds no others."""
@@ -135,10 +144,10 @@ class VectorStore:
         main = torch.as_tensor(self.take(self.positions(rows[held])))
         return VectorStore(main, held, np.flatnonzero(np.isin(rows, self.retired_rows)))
 
-    def _append(self, rows: np.ndarray, vectors: Tensor) -> None:
+    def _place(self, rows: np.ndarray) -> None:
+        """Take up the (n,) rows of vectors that were put at the end."""
         self._position_of[rows] = np.arange(len(self.row_at), len(self.row_at) + len(rows))
         self.row_at = np.concatenate((self.row_at, rows))
-        self.tail.append(vectors)
         self._live = None
 
     def _make_room(self, n_rows: int) -> None:

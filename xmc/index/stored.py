@@ -58,7 +58,10 @@ class StoredIndex(LabelIndex):
     def add(self, rows: np.ndarray, vectors: np.ndarray) -> None:
         """See :meth:`LabelIndex.add`."""
         rows = check_rows(rows)
-        self._store.add(rows, self._stored_form(rows, vectors))
+        stored = self._stored_form(rows, vectors)
+        self._store.add(
+            rows, stored, adopt=not np.asarray(vectors).flags.writeable or self.metric == "cosine"
+        )
 
     def replace(self, rows: np.ndarray, vectors: np.ndarray) -> None:
         """See :meth:`LabelIndex.replace`."""

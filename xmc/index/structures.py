@@ -20,7 +20,8 @@ import torch
 
 from xmc.artifacts import need_space
 from xmc.errors import ArtifactError, ResourceError
-from xmc.index.fitting import PQ_CENTROIDS, n_lists
+from xmc.index.cagra import DEGREE, build_cagra
+from xmc.index.fitting import GRAPHS, PQ_CENTROIDS, n_lists
 from xmc.index.native import load_faiss
 from xmc.index.scan import Scan
 from xmc.index.store import VectorStore
@@ -31,6 +32,10 @@ HNSW_BUILD_BREADTH = 100
 # A subvector of the product quantiser: 4 dimensions in one byte.
 PQ_DIMS = 4
 CLUSTERING_ROUNDS = 10
+# Vectors for each centroid that lists and subvectors are clustered from; more take longer for little.
+TRAINING_POINTS = 64
+# Vectors added at a time.
+ADDED = 2**17
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Structure(ABC):
 
 
 class Hnsw(Structure):
-    """A graph of near neighbours over vectors in bf16, half the memory of FAISS's own default."""
+    """A graph of near neighbours; HNSW's over vectors in bf16, half the memory of FAISS's own default."""
 
     @classmethod
     def build(cls, vectors: np.ndarray) -> Hnsw:
@@ -117,7 +122,7 @@ class Hnsw(Structure):
 
     def n_bytes(self) -> int:
         """See :meth:`Structure.n_bytes`."""
-        return int(self.faiss_index.ntotal) * (2 * self.faiss_index.d + 8 * HNSW_LINKS + 8)
+        return resident_bytes(self.name, int(self.faiss_index.ntotal), int(self.faiss_index.d))
 
 
 class Ivf(Structure):
@@ -135,8 +140,7 @@ class Ivf(Structure):
     def build(cls, name: str, vectors: np.ndarray) -> Ivf:
         """The lists of (n, dim) vectors, as ``name`` (ivf_flat, ivf_sq8, ivf_pq) says."""
         faiss = load_faiss()
-        vectors = _padded(name, vectors)
-        dim, metric = vectors.shape[1], faiss.METRIC_INNER_PRODUCT
+        dim, metric = _padded_dim(name, vectors.shape[1]), faiss.METRIC_INNER_PRODUCT
         lists, quantizer = n_lists(len(vectors)), faiss.IndexFlatIP(dim)
         if name == "ivf_flat":
             index = faiss.IndexIVFFlat(quantizer, dim, lists, metric)
@@ -148,8 +152,11 @@ class Ivf(Structure):
             index = faiss.IndexIVFPQ(quantizer, dim, lists, dim // PQ_DIMS, bits, metric)
             index.pq.cp.niter = CLUSTERING_ROUNDS
         index.cp.niter = CLUSTERING_ROUNDS
-        index.train(vectors)
-        index.add(vectors)
+        n_points = min(len(vectors), max(TRAINING_POINTS * lists, TRAINING_POINTS * PQ_CENTROIDS))
+        sample = np.linspace(0, len(vectors) - 1, n_points).astype(np.int64)
+        index.train(_padded(name, vectors[sample]))
+        for start in range(0, len(vectors), ADDED):  # padding and FAISS make copies
+            index.add(_padded(name, vectors[start : start + ADDED]))
         return cls(name, index)
 
     def efforts(self, k: int) -> Iterator[Effort]:
@@ -178,15 +185,25 @@ class Ivf(Structure):
 
     def n_bytes(self) -> int:
         """See :meth:`Structure.n_bytes`."""
-        return int(self.faiss_index.ntotal) * (int(self.faiss_index.code_size) + 8)
+        return resident_bytes(self.name, int(self.faiss_index.ntotal), int(self.faiss_index.d))
 
     def _enough(self, n: int) -> int:
         """How many lists hold twice ``n`` vectors, on average; fewer would often come short."""
         return math.ceil(2 * n * self.n_lists / self.faiss_index.ntotal)
 
 
+def resident_bytes(name: str, n: int, dim: int) -> int:
+    """About how many bytes of memory the structure of that kind over ``n`` vectors takes."""
+    if name in GRAPHS:
+        return n * (2 * dim + 8 * HNSW_LINKS + 8 if name == "hnsw" else 4 * dim + 4 * DEGREE + 8)
+    code = {"ivf_flat": 4 * dim, "ivf_sq8": dim, "ivf_pq": math.ceil(dim / PQ_DIMS)}[name]
+    return n * (code + 8) + 4 * dim * n_lists(n)
+
+
 def build_structure(name: str, vectors: np.ndarray) -> Structure:
     """The structure of that kind over (n, dim) vectors."""
+    if name == "cagra":
+        return Hnsw(name, build_cagra(vectors))
     return Hnsw.build(vectors) if name == "hnsw" else Ivf.build(name, vectors)
 
 
@@ -202,13 +219,15 @@ def load_structure(path: Path, name: str, n: int, dim: int, n_bytes: int) -> Str
     if path.stat().st_size != n_bytes:
         raise ArtifactError(f"{path}: found {path.stat().st_size} bytes, wanted {n_bytes}; rebuild the index")
     try:
-        index = faiss.read_index(str(path))
+        # Maps codes from the file where FAISS can (from 1.11 on), so that they are read when they are needed.
+        index = faiss.read_index(str(path), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
     except Exception as error:  # whatever FAISS makes of a damaged file
         raise ArtifactError(
             f"{path}: FAISS cannot read it ({_one_line(error)}); rebuild the index"
         ) from error
     types = {
         "hnsw": faiss.IndexHNSWSQ,
+        "cagra": getattr(faiss, "IndexHNSWCagra", None),
         "ivf_flat": faiss.IndexIVFFlat,
         "ivf_sq8": faiss.IndexIVFScalarQuantizer,
         "ivf_pq": faiss.IndexIVFPQ,
@@ -216,7 +235,7 @@ def load_structure(path: Path, name: str, n: int, dim: int, n_bytes: int) -> Str
     found = (type(index), index.ntotal, index.d, index.metric_type)
     if found != (types[name], n, _padded_dim(name, dim), faiss.METRIC_INNER_PRODUCT):
         raise ArtifactError(f"{path}: holds {found[0].__name__} of {found[1]} vectors, wanted {n} as {name}")
-    return Hnsw(name, index) if name == "hnsw" else Ivf(name, index)
+    return Hnsw(name, index) if name in GRAPHS else Ivf(name, index)
 
 
 def _selector(mask: np.ndarray | None) -> dict[str, Any]:

@@ -94,7 +94,6 @@ def build_stages(probe: BuildProbe, scale: Scale) -> dict[str, Cost]:
     factors = {
         "words": scale.text,
         "labels": labels,
-        "names": labels,
         "documents": docs,
         "fit: weights": scale.few,
         "fit: candidates": scale.held,

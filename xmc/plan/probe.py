@@ -106,7 +106,7 @@ def probe_build(sample: Source, settings: BuildSettings, work: Path) -> BuildPro
 
 def _dense(builder: Builder) -> DenseProbe | None:
     """What the dense tower did for the labels, which come first, and for the documents."""
-    vectors, n_left = builder.cache, len(builder.source.labels)
+    vectors, n_left = builder.cache, len(set(builder.texts))
     if not isinstance(vectors, SparingVectors):
         return None
     spent, whole = {"labels": Cost(), "documents": Cost()}, {"labels": Cost(), "documents": Cost()}

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from xmc.encoders.dual import Encoded
+from xmc.encoders.labels import LabelVectors
 from xmc.encoders.lexical import LexicalTower
 from xmc.encoders.trained import TrainedTower
 from xmc.encoders.writer import FeatureWriter, read_features
@@ -41,7 +41,7 @@ class TrainingSource:
     store: Path
     towers: np.ndarray
     dense_dim: int
-    texts: Encoded
+    texts: LabelVectors
     lexical: object
     active: np.ndarray
     same_text: np.ndarray
