@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INCHES = (4.6, 3.3)
+MARGINS = {"left": 0.145, "right": 0.985, "bottom": 0.16, "top": 0.97}  # of the drawing
 # What matplotlib is given, and what the page's style sheet makes of it.
 INK, GRID = "#000001", "#000002"
 SERIES = tuple(f"#0000a{n}" for n in range(4))
@@ -206,9 +207,9 @@ def _svg(title: str, draw: Callable[[Axes], None]) -> str:
     out = io.StringIO()
     settings: Any = {**SETTINGS, "svg.hashsalt": title}
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=INCHES, layout="constrained")
+        figure = Figure(figsize=INCHES)
         FigureCanvasSVG(figure)
-        draw(figure.subplots())
+        draw(figure.subplots(gridspec_kw=MARGINS))
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     return _inline(out.getvalue(), title)
