@@ -35,7 +35,8 @@ def test_a_finished_stage_is_not_run_again_and_another_command_is_refused(tmp_pa
 
 
 def test_a_stage_that_was_cut_off_runs_again_and_says_so(tmp_path):
-    code = f"import os, sys; p = {str(tmp_path / 'twice')!r}; n = os.path.exists(p); open(p, 'w'); sys.exit(2 - 2 * n)"
+    twice = str(tmp_path / "twice")
+    code = f"import os, sys; n = os.path.exists({twice!r}); open({twice!r}, 'w'); sys.exit(2 - 2 * n)"
     with pytest.raises(InputError):
         run_stage(Stage("one", python(code)), tmp_path)
     assert run_stage(Stage("one", python(code)), tmp_path).resumed
