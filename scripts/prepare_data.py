@@ -3,9 +3,9 @@
     python scripts/prepare_data.py NAME|- DOWNLOADED OUT
 
 DOWNLOADED is the folder of what the publisher offers, unpacked; without it the command says where that is.
-NAME is a data set that `xmc bench` knows, or - for any other. OUT gets labels.jsonl.gz, a file of JSON lines for
-each split and the filter pairs. Bag-of-words sets have no text to convert: they are only checked, and `xmc bench`
-reads them as they are.
+NAME is a data set that `xmc bench` knows, or - for any other. OUT gets labels.jsonl.gz, a file of JSON lines
+for each split, and the filter pairs. Bag-of-words sets have no text to convert: they are only checked, and
+`xmc bench` reads them as they are.
 """
 
 from __future__ import annotations
@@ -100,20 +100,10 @@ def _document_records(first: DocumentBatch, others: Iterator[DocumentBatch]) -> 
 
 
 def _label_records(labels: LabelSet) -> Iterator[dict[str, Any]]:
-    """Without fields that are empty, and without labels that are out of use."""
-    columns = zip(
-        labels.ids,
-        labels.texts,
-        labels.alts,
-        labels.descriptions,
-        labels.broader,
-        labels.retired,
-        strict=True,
-    )
-    for label_id, text, alt, description, broader, retired in columns:
-        fields = {"alt": alt.as_py(), "description": description.as_py(), "broader": broader.as_py()}
-        if not retired:
-            yield {"id": label_id.as_py(), "text": text.as_py(), **{k: v for k, v in fields.items() if v}}
+    """Every label, without fields that are empty."""
+    for batch in labels.table.to_batches():
+        for label in batch.to_pylist():
+            yield {name: value for name, value in label.items() if value or name in ("id", "text")}
 
 
 def _lines(path: Path, records: Iterable[dict[str, Any]]) -> int:

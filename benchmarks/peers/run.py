@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xmc.bench.run import System, append, measure
-from xmc.bench.task import task_of
+from xmc.bench.task import Task, task_of
 from xmc.cli import explained
-from xmc.errors import ResourceError, XmcError
+from xmc.errors import InputError, ResourceError, XmcError
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,12 +31,17 @@ class Peer(NamedTuple):
     package: str
 
 
+LABELS = ("--labels", "{labels}")  # stands for the file of labels
 PEERS = {
     "omikuji-bonsai": Peer("omikuji", "omikuji_trees.py", ("--tree", "bonsai"), "omikuji"),
     "omikuji-parabel": Peer("omikuji", "omikuji_trees.py", ("--tree", "parabel"), "omikuji"),
     "pecos-xr-linear": Peer("pecos", "pecos_trees.py", (), "libpecos"),
     "napkinxc-plt": Peer("napkinxc", "napkinxc_trees.py", ("--kind", "plt"), "napkinxc"),
     "napkinxc-br": Peer("napkinxc", "napkinxc_trees.py", ("--kind", "br"), "napkinxc"),
+    "annif-mllm": Peer("annif", "annif_projects.py", ("--project", "mllm", *LABELS), "annif"),
+    "annif-ensemble": Peer("annif", "annif_projects.py", ("--project", "ensemble", *LABELS), "annif"),
+    "sentence-names": Peer("sentence", "sentence.py", ("--by", "names", *LABELS), "transformers"),
+    "sentence-neighbours": Peer("sentence", "sentence.py", ("--by", "neighbours"), "transformers"),
     "tfidf-linear-svc": Peer("linear", "linear.py", (), "scikit-learn"),
     "tfidf-neighbours": Peer("linear", "neighbours.py", (), "scikit-learn"),
 }
@@ -61,16 +66,32 @@ def main() -> None:
     print(json.dumps(line, ensure_ascii=False, allow_nan=False))
 
 
-def _system(name: str, peer: Peer, environments: Path, task, folder: Path) -> System:
+def _system(name: str, peer: Peer, environments: Path, task: Task, folder: Path) -> System:
     python = environments / peer.environment / "bin" / "python"
     if not python.exists():
         made = f"benchmarks/peers/setup.sh {peer.environment} makes it"
         raise ResourceError(f"{python}: no such environment; {made}")
     model, predictions = folder / "model", folder / "predictions.jsonl"
     script = [str(python), str(HERE / peer.script)]
-    build = [*script, "build", "--docs", str(task.layout.files["train"]), "-o", str(model), *peer.options]
+    build = [
+        *script,
+        "build",
+        "--docs",
+        str(task.layout.files["train"]),
+        "-o",
+        str(model),
+        *_options(peer, task),
+    ]
     tag = [*script, "tag", "--model", str(model), "--docs", str(task.gold), "-o", str(predictions)]
     return System(name, peer.options, build, tag, model, predictions, _versions(python, peer.package))
+
+
+def _options(peer: Peer, task: Task) -> list[str]:
+    if "{labels}" not in peer.options:
+        return list(peer.options)
+    if "labels" not in task.layout.files:
+        raise InputError(f"{task.layout.folder}: no file of labels, whose texts this peer needs")
+    return [str(task.layout.files["labels"]) if o == "{labels}" else o for o in peer.options]
 
 
 def _versions(python: Path, package: str) -> dict[str, str]:
