@@ -259,37 +259,29 @@ def _name(e: Evaluation, row: int) -> str:
 
 
 def _labels(e: Evaluation) -> str:
-    parts = [
-        (f"Most often missed among the first {PER_LABEL_K}", most_missed(e, N_LABELS)),
-        (f"Most often wrong among the first {PER_LABEL_K}", most_mistaken(e, N_LABELS)),
-    ]
-    trained = e.train_frequency is not None
-    head = [
-        "label",
-        *(["training documents"] if trained else []),
-        "gold",
-        "suggested",
-        "right",
-        "missed",
-        "wrong",
-    ]
-    made = [
-        f"<h3>{title}</h3>{_table(head, [_label_row(e, r) for r in rows])}" for title, rows in parts if rows
-    ]
-    return "".join(made)
+    within = f"among the first {PER_LABEL_K}"
+    missed = _label_table(e, ("missed", "gold", "suggested"), most_missed(e, N_LABELS))
+    wrong = _label_table(e, ("wrong", "suggested", "gold"), most_mistaken(e, N_LABELS))
+    parts = [(f"Most often missed {within}", missed), (f"Most often wrong {within}", wrong)]
+    return "".join(f"<h3>{title}</h3>{table}" for title, table in parts if table)
 
 
-def _label_row(e: Evaluation, row: int) -> list[str]:
+def _label_table(e: Evaluation, columns: Sequence[str], rows: Sequence[int]) -> str:
+    trained = ["trained on"] if e.train_frequency is not None else []
+    table = _table(["label", *trained, *columns], [_label_row(e, row, columns) for row in rows])
+    return f'<div class="names">{table}</div>' if rows else ""
+
+
+def _label_row(e: Evaluation, row: int, columns: Sequence[str]) -> list[str]:
     gold, suggested, right = (int(n[row]) for n in (e.labels.gold, e.labels.suggested, e.labels.hits))
+    counts = {"gold": gold, "suggested": suggested, "missed": gold - right, "wrong": suggested - right}
     trained = []
     if e.train_frequency is not None:
         n = int(e.train_frequency[row])
         trained = [_small(f"{n:,}", bin_of(n))]
     label_id = e.names.ids[row] if e.names is not None and e.names.texts[row] else ""
-    shown = f"<bdi>{_name(e, row)}</bdi>" + (
-        f"<small>{_html(shorten(label_id, 40))}</small>" if label_id else ""
-    )
-    return [shown, *trained, *(f"{n:,}" for n in (gold, suggested, right, gold - right, suggested - right))]
+    below = f"<small>{_html(shorten(label_id, 40))}</small>" if label_id else ""
+    return [f"<bdi>{_name(e, row)}</bdi>{below}", *trained, *(f"{counts[name]:,}" for name in columns)]
 
 
 def _everything(f: Findings) -> str:

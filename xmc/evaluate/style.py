@@ -35,6 +35,7 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 td{white-space:nowrap}td:first-child{white-space:normal}
 td small,th small{display:block;color:var(--soft);font-weight:400;font-size:.78rem;white-space:nowrap}
 td:first-child{overflow-wrap:anywhere;min-width:5.5rem}
+.names td:first-child{min-width:12rem}td:first-child small{white-space:normal}
 .good{color:var(--good)}.bad{color:var(--bad)}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1.2rem}
 figure{margin:0;max-width:33rem;break-inside:avoid}
@@ -55,6 +56,7 @@ details{margin:.6rem 0}
 summary{cursor:pointer;padding:.4rem 0;font-weight:600}
 @media (max-width:30rem){body{padding:.7rem .7rem 2rem}th,td{padding:.3rem .25rem}table{font-size:.8rem}
 td small,th small{font-size:.7rem;letter-spacing:-.02em}td:first-child{min-width:4rem}
+.names td:first-child{min-width:8rem}
 td:last-child{white-space:normal}
 h1{font-size:1.4rem}.tiles{grid-template-columns:repeat(2,1fr)}}
 @media print{:root{--paper:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb;--good:#116329;--bad:#a40e26;
