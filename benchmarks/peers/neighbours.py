@@ -18,7 +18,7 @@ def tag(documents, folder, parts):
     for start in range(0, new.shape[0], AT_ONCE):
         similar = (new[start : start + AT_ONCE] @ known).toarray()
         for row in similar:
-            nearest = np.argpartition(-row, N_NEIGHBOURS)[:N_NEIGHBOURS]
+            nearest = np.argsort(-row, kind="stable")[:N_NEIGHBOURS]
             votes = row[nearest] @ parts["gold"][nearest]
             yield [pair for pair in best(votes) if pair[1] > 0]
 

@@ -52,7 +52,7 @@ def tag(documents, folder, parts):
         if parts["gold"] is None:
             yield best(similar)
             continue
-        nearest = np.argpartition(-similar, N_NEIGHBOURS)[:N_NEIGHBOURS]
+        nearest = np.argsort(-similar, kind="stable")[:N_NEIGHBOURS]
         votes = similar[nearest] @ parts["gold"][nearest]
         yield [pair for pair in best(votes, TOP_K) if pair[1] > 0]
 
