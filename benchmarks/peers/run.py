@@ -61,9 +61,14 @@ def main() -> None:
     args = parser.parse_args()
     task = task_of(args.data_set, args.data, "auto", [], seed=0)
     peer = PEERS[args.peer]
-    line = measure(task, _system(args.peer, peer, args.environments, task, args.out), args.out)
+    line = measure(task, _system(args.peer, peer, args.environments, task, args.out), args.out, tell)
     append(line, args.results or args.out / "results.jsonl")
     print(json.dumps(line, ensure_ascii=False, allow_nan=False))
+
+
+def tell(stage: str) -> None:
+    """Say on standard error what is run now."""
+    print(stage, file=sys.stderr)
 
 
 def _system(name: str, peer: Peer, environments: Path, task: Task, folder: Path) -> System:

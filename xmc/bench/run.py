@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -59,17 +59,21 @@ def xmc(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "xmc", *map(str, arguments)]
 
 
-def measure(task: Task, system: System, folder: Path) -> dict[str, Any]:
-    """Run what ``folder`` does not hold yet, and return the result line."""
+def measure(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage."""
     _make(folder)
     machine = hardware()
+    tell(f"{task.name}: what it holds")
     counts = _inspected(task, folder)
     stages = [
         Stage("build", system.build),
         Stage("tag", system.tag),
         Stage("eval", _eval(task, system), folder / "eval.json"),
     ]
-    costs = {stage.name: run_stage(stage, folder) for stage in stages}
+    costs = {}
+    for stage in stages:
+        tell(f"{task.name}, {system.name}: {stage.name}; what it says is in {folder / stage.name}.log")
+        costs[stage.name] = run_stage(stage, folder)
     found = json.loads((folder / "eval.json").read_text(encoding="utf-8"))
     return _line(task, system, costs, found, machine) | {"shared": counts}
 

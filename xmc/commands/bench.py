@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from xmc.commands.arguments import CommandParser
+from xmc.commands.notices import notify
 from xmc.errors import SettingError
 from xmc.settings import BenchmarkSettings
 
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace, settings: BenchmarkSettings) -> None:
     report = folder / "report" if args.report else None
     task = task_of(args.paths[0], Path(args.data or DATA), chosen.split, given, settings.run.seed, report)
     own = [a for a in given if not a.startswith(("bench.", *ONLY_EVAL))]
-    line = measure(task, own_system(task, folder, own, chosen.system, chosen.top_k), folder)
+    system = own_system(task, folder, own, chosen.system, chosen.top_k)
+    line = measure(task, system, folder, lambda stage: notify([stage]))
     append(line, folder / "results.jsonl" if args.results is None else Path(args.results))
     print(json.dumps(line, ensure_ascii=False, allow_nan=False))

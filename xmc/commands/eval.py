@@ -6,6 +6,7 @@ import argparse
 import json
 
 from xmc.commands.arguments import CommandParser
+from xmc.errors import SettingError
 from xmc.settings import EvaluateSettings
 
 USAGE = "--gold F --pred OUT [--train F] [--labels F] [--filter F] [--against OUT] [--report DIR] [--json]"
@@ -27,6 +28,8 @@ def add_arguments(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace, settings: EvaluateSettings) -> None:
     """Measure, print, and write the report."""
+    if args.pred == args.against == "-":
+        raise SettingError("--pred and --against are both -; wanted at most one of them on standard input")
     from xmc.evaluate import report
     from xmc.evaluate.comparison import compared
     from xmc.evaluate.evaluation import EvalSettings
