@@ -38,7 +38,7 @@ def _counts(train: int, test: int, labels: int, dev: int = 0) -> dict[str, int]:
     return {role: n for role, n in found.items() if n}
 
 
-OWN = "labels.jsonl.gz, train.jsonl.gz and dev.jsonl.gz, made as its note says"
+OWN = "its documents and labels, and write them as train.jsonl.gz, dev.jsonl.gz and labels.jsonl.gz (JSON lines)"
 DATA_SETS = {
     d.name: d
     for d in (
@@ -108,7 +108,7 @@ DATA_SETS = {
             OWN,
             note="English records of the core collection with GND subjects; a sample is in benchmarks/data",
         ),
-        DataSet("debtags", "https://salsa.debian.org/debtags-team", OWN, note="split by source package"),
+        DataSet("debtags", "https://wiki.debian.org/Debtags", OWN, note="split by source package"),
         DataSet(
             "yso-titles-en",
             "https://github.com/NatLibFi/Annif-corpora",

@@ -68,7 +68,8 @@ def _way_out(known: DataSet | None) -> str:
     if known is None:
         wanted = "; ".join(f"{role}: {names[0]}" for role, names in PATTERNS.items())
         return f"names that are understood ({wanted}) are listed in xmc/bench/layout.py"
-    return f"{known.name} is offered at {known.source}: download {known.files}"
+    note = f" ({known.note})" if known.note else ""
+    return f"{known.name} is offered at {known.source}{note}: download {known.files}"
 
 
 def split_of(layout: Layout, split: str) -> Path:
