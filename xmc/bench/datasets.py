@@ -38,7 +38,7 @@ def _counts(train: int, test: int, labels: int, dev: int = 0) -> dict[str, int]:
     return {role: n for role, n in found.items() if n}
 
 
-OWN = "its documents and labels, and write them as train.jsonl.gz, dev.jsonl.gz and labels.jsonl.gz (JSON lines)"
+OWN = "its documents and labels, and write train.jsonl.gz, dev.jsonl.gz and labels.jsonl.gz (JSON lines)"
 DATA_SETS = {
     d.name: d
     for d in (
