@@ -30,6 +30,7 @@ COMMANDS = {
     "eval": "how well suggestions agree with gold labels",
     "labels": "labels into a model, with new texts, out of use and back, without building it anew",
     "learn": "tagged documents into what a model remembers, or out of it; they count at once",
+    "bench": "a row of a benchmark table: build, tag and evaluate, with what each stage costs",
 }
 # Joiners are part of words and of emoji; other invisible characters are shown escaped.
 JOINERS = "\u200c\u200d"

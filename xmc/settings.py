@@ -290,6 +290,30 @@ class LearnSettings:
         """Each part checks itself."""
 
 
+@dataclass(frozen=True)
+class BenchSettings:
+    """What ``xmc bench`` builds and judges."""
+
+    system: str = "train"
+    split: str = "auto"
+    top_k: int = 100
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require_one_of("bench.system", self.system, ("train", "index"))
+        require_one_of("bench.split", self.split, ("auto", "dev", "test"))
+        require_whole("bench.top_k", self.top_k, 1)
+
+
+@dataclass(frozen=True)
+class BenchmarkSettings(TrainingSettings):
+    """What ``xmc bench`` reads: the settings of building and of evaluating, and its own."""
+
+    bench: BenchSettings = field(default_factory=BenchSettings)
+    eval: MetricSettings = field(default_factory=MetricSettings)
+    propensity: PropensitySettings = field(default_factory=PropensitySettings)
+
+
 COMMANDS: dict[str, type] = {
     "inspect": InspectSettings,
     "index": BuildSettings,
@@ -299,4 +323,5 @@ COMMANDS: dict[str, type] = {
     "eval": EvaluateSettings,
     "labels": LabelSettings,
     "learn": LearnSettings,
+    "bench": BenchmarkSettings,
 }

@@ -74,14 +74,15 @@ def test_index_tag_eval(corpus, capsys):
 
 def test_eval_writes_a_report(indexed, capsys):
     indexed.out = str(indexed.folder / "for-report.jsonl")
-    assert indexed.tag() == 0
-    assert (
-        indexed.eval("--report", str(indexed.folder / "report"), "eval.resamples=10", "propensity=wikipedia")
-        == 0
-    )
+    assert indexed.tag("top_k=1") == 0
+    report = ["--report", str(indexed.folder / "report"), "--against", indexed.out]
+    assert indexed.eval(*report, "eval.resamples=10", "propensity=wikipedia") == 0
     record = json.loads((indexed.folder / "report" / "report.json").read_text(encoding="utf-8"))
     assert record["settings"]["propensity_a"] == 0.5
-    assert "P" in capsys.readouterr().out
+    assert record["against"]["differences"]["P@1"]["value"] == 0
+    page = (indexed.folder / "report" / "report.html").read_text(encoding="utf-8")
+    assert "Fisheries and the annual budget" in page  # with two gold labels and one suggestion
+    assert "this run against the other" in capsys.readouterr().out
 
 
 def test_tag_streams_to_standard_output(indexed, capfdbinary):

@@ -55,6 +55,7 @@ def test_help_names_every_command_and_version_is_the_package_s():
         (["index", "-o", "m"], "--labels F is missing"),
         (["index", "--labels", "l"], "-o MODEL is missing"),
         (["eval", "--gold", "g", "--pred", "p", "topk=3"], "unknown setting 'topk'"),
+        (["eval", "--gold", "g", "--pred", "-", "--against", "-"], "are both -"),
     ],
 )
 def test_a_wrong_command_line_exits_2_with_one_line(arguments, message, capsys):

@@ -3,6 +3,7 @@ import pytest
 from worked_case import GOLD, PRED, gold_matrix, ranked_of
 
 from xmc.evaluate.evaluation import EvalSettings, evaluate
+from xmc.evaluate.page import Findings
 from xmc.evaluate.ranked import Matches
 from xmc.evaluate.reliability import calibrated
 from xmc.evaluate.report import record, text, write
@@ -60,7 +61,7 @@ def test_the_reports_show_it(tmp_path):
     shown = text(e)
     for what in ("miss rate", "suggestions a document", "calibration error of the best 5"):
         assert what in shown
-    write(e, tmp_path)
+    write(Findings(e), tmp_path)
     assert "reliability of the best 5 suggestions" in (tmp_path / "report.html").read_text(encoding="utf-8")
     found = record(e)
     assert found["calibration"]["error"] == pytest.approx(100 * e.calibration.error)

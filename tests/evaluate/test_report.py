@@ -9,7 +9,8 @@ from worked_case import FREQUENCY, GOLD, PRED, gold_matrix, ranked_of
 
 from xmc.errors import InputError, ResourceError
 from xmc.evaluate.evaluation import EvalSettings, LabelNames, evaluate
-from xmc.evaluate.report import label_csv, markdown, page, record, text, write
+from xmc.evaluate.page import Findings, page
+from xmc.evaluate.report import label_csv, markdown, record, text, write
 
 IDS = ["a", "=1+1", "<c>", "d|d", "e", "-f"]
 TEXTS = ["air", "@SUM(A1)", "<script>alert(1)</script>", "", "e", "قانون"]
@@ -56,7 +57,7 @@ def test_what_is_not_defined_is_a_dash_and_null():
 
 
 def test_json_has_percentages_and_can_be_read_by_anyone(evaluation, tmp_path):
-    write(evaluation, tmp_path)
+    write(Findings(evaluation), tmp_path)
     found = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert found["unit"] == "percent"
     assert found["metrics"]["P@1"] == pytest.approx(100 / 3)
@@ -69,19 +70,19 @@ def test_json_has_percentages_and_can_be_read_by_anyone(evaluation, tmp_path):
 
 
 def test_markdown_and_html_show_names_as_text(evaluation):
-    for shown in (markdown(evaluation), page(evaluation)):
+    for shown in (markdown(Findings(evaluation)), page(Findings(evaluation))):
         assert "<b>" not in shown
         assert "<i>" not in shown
         assert "&lt;b&gt;" in shown
         assert "\u202e" not in shown
-    tables = [line for line in markdown(evaluation).splitlines() if line.startswith("|")]
+    tables = [line for line in markdown(Findings(evaluation)).splitlines() if line.startswith("|")]
     columns = {line.replace("\\|", "").count("|") for line in tables[:8]}
     assert columns == {3}
-    assert "\\|x.jsonl" in markdown(evaluation)
+    assert "\\|x.jsonl" in markdown(Findings(evaluation))
 
 
 def test_every_number_of_every_bin_is_in_markdown_and_html(evaluation):
-    for shown in (markdown(evaluation), page(evaluation)):
+    for shown in (markdown(Findings(evaluation)), page(Findings(evaluation))):
         assert "few: 1 to 49 training documents, by rank" in shown
         assert "PSnDCG@5" in shown  # among the intervals
 
@@ -116,7 +117,7 @@ def test_labels_that_do_not_occur_are_left_out_of_the_label_table(gold, ranked):
 def test_writing_again_replaces_and_leaves_nothing_else(evaluation, tmp_path):
     folder = tmp_path / "a" / "report"
     for _ in range(2):
-        write(evaluation, folder)
+        write(Findings(evaluation), folder)
     assert sorted(p.name for p in folder.iterdir()) == [
         "labels.csv",
         "report.html",
@@ -128,12 +129,12 @@ def test_writing_again_replaces_and_leaves_nothing_else(evaluation, tmp_path):
 def test_a_file_in_the_place_of_the_directory(evaluation, tmp_path):
     (tmp_path / "report").write_text("mine")
     with pytest.raises(InputError, match="is a file; --report wants a directory"):
-        write(evaluation, tmp_path / "report")
+        write(Findings(evaluation), tmp_path / "report")
     with pytest.raises(InputError, match="is a file"):
-        write(evaluation, tmp_path / "report" / "below")
+        write(Findings(evaluation), tmp_path / "report" / "below")
     assert (tmp_path / "report").read_text() == "mine"
 
 
 def test_a_place_that_cannot_be_written(evaluation, tmp_path):
     with pytest.raises(ResourceError, match="the report needs"):
-        write(evaluation, "/proc/xmc-report")
+        write(Findings(evaluation), "/proc/xmc-report")

@@ -11,7 +11,7 @@ from xmc.data.options import ReadOptions
 from xmc.errors import InputError
 from xmc.evaluate.evaluation import EvalSettings
 from xmc.evaluate.report import label_csv, text
-from xmc.evaluate.run import evaluate_files
+from xmc.evaluate.run import Truth, evaluate_files
 
 QUICK = EvalSettings(ks=(1, 3, 5), resamples=0)
 NAMES = "abcdef"
@@ -178,3 +178,21 @@ def test_the_sparse_format_defines_its_labels_and_takes_a_plain_score_matrix(tmp
     filtered = evaluate_files(gold, pred, filter_pairs=pairs, settings=QUICK)
     assert filtered.counts["gold labels"] == 2
     assert filtered.counts["suggestions"] == 3
+
+
+def test_gold_read_once_measures_any_number_of_runs(files, tmp_path):
+    other = predictions(tmp_path / "other.jsonl", [[(1, 0.9)], [(1, 0.8)], [(0, 0.1)], [(5, 0.4)]])
+    truth = Truth.read(files["gold"], files["train"])
+    for pred in (files["pred"], other, files["pred"]):
+        alone = evaluate_files(**{**files, "pred": pred})
+        assert truth.measure(pred, QUICK).values == pytest.approx(alone.values, nan_ok=True)
+    assert truth.measure(other, QUICK).doc_ids == ["d0", "d1", "d2", "d3"]
+
+
+def test_excerpts_are_the_beginnings_of_texts(tmp_path):
+    texts = ["first\n  line", "x" * 50, "third", "cafe\u0301 " * 5]
+    gold = jsonl(
+        tmp_path / "g.jsonl", [{"id": f"d{n}", "text": t, "labels": ["a"]} for n, t in enumerate(texts)]
+    )
+    found = Truth.read(gold).excerpts([3, 0, 1, 0], 4)
+    assert found == {0: "firs...", 1: "xxxx...", 3: "caf..."}

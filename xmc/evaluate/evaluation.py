@@ -63,8 +63,8 @@ class Evaluation:
     ``thresholds`` holds the score that each ``micro_f1_best`` was reached at; ``bins`` the number of
     labels and gold pairs of each bin, empty without training frequencies; ``counts`` how many of
     everything there was, in words; ``calibration`` is None where scores are no probabilities. From
-    files, ``names`` are the labels', ``sources`` what was read, and ``notes`` what reading skipped or
-    repaired.
+    files, ``names`` are the labels' and ``doc_ids`` the documents', ``sources`` what was read, and
+    ``notes`` what reading skipped or repaired.
     """
 
     settings: EvalSettings
@@ -78,6 +78,7 @@ class Evaluation:
     counts: Mapping[str, int]
     calibration: Calibrated | None = None
     names: LabelNames | None = None
+    doc_ids: Sequence[str] | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from xmc.data.files import is_stdin
 from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.text import shorten
 from xmc.errors import InputError
 from xmc.evaluate.evaluation import EvalSettings, Evaluation, LabelNames, evaluate
-from xmc.evaluate.predictions import IdSpace, Predictions, read_predictions
+from xmc.evaluate.predictions import IdSpace, read_predictions
 from xmc.evaluate.ranked import Ranked, in_pairs, owners
 
 if TYPE_CHECKING:
@@ -34,8 +37,111 @@ class _Pairs:
     docs: np.ndarray
     rows: np.ndarray
 
-    def keep(self, mask: np.ndarray) -> _Pairs:
-        return replace(self, docs=self.docs[mask], rows=self.rows[mask])
+    def without(self, pairs: np.ndarray, n_labels: int) -> tuple[_Pairs, int]:
+        """These without ``pairs`` (n, 2), and how many of them were among these."""
+        drop = in_pairs(self.docs, self.rows, pairs[:, 0], pairs[:, 1], n_labels)
+        return replace(self, docs=self.docs[~drop], rows=self.rows[~drop]), int(drop.sum())
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Gold labels, read once, that any number of suggestion files are measured against.
+
+    ``space`` numbers the labels, ``vocabulary`` (with ``label_ids``, its ids) is None where no file
+    defines one, ``trained`` holds the training documents, and ``removed`` (n_pairs, 2) the rows of the
+    filter, of which ``counts`` tells how many were gold labels.
+    """
+
+    gold: _Pairs
+    space: IdSpace
+    vocabulary: LabelSet | None
+    label_ids: list[str] | None
+    trained: _Pairs | None
+    removed: np.ndarray
+    options: ReadOptions
+    counts: Mapping[str, int]
+    sources: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def read(
+        cls,
+        gold: str | Path,
+        train: str | Path | None = None,
+        labels: str | Path | None = None,
+        filter_pairs: str | Path | None = None,
+        options: ReadOptions | None = None,
+    ) -> Truth:
+        """Read the files that `evaluate_files` describes."""
+        options, report = options or ReadOptions(), ReadReport()
+        options.validate()
+        vocabulary, space, label_ids = _vocabulary(gold, labels, options, report), IdSpace(), None
+        if vocabulary is None:
+            truth = _pairs(gold, space, options, report)
+        else:
+            truth, vocabulary = _known_pairs(gold, vocabulary, options, report)
+            label_ids = vocabulary.ids.to_pylist()
+            space = IdSpace(zip(label_ids, count()))
+        if not truth.doc_ids:
+            raise InputError(f"{gold}: holds no document; documents with gold labels were wanted")
+        trained = None if train is None else _pairs(train, space, options, report)
+        removed, counts = _no_pairs(), {}
+        if filter_pairs is not None:
+            removed = _filter(filter_pairs, truth, label_ids)
+            truth, n = truth.without(removed, len(space))
+            counts["gold labels removed by the filter"] = n
+        given = {"gold": gold, "train": train, "labels": labels, "filter": filter_pairs}
+        sources = {name: str(path) for name, path in given.items() if path is not None}
+        notes = (*report.lines(), *([NO_TRAIN] if train is None else []))
+        return cls(truth, space, vocabulary, label_ids, trained, removed, options, counts, sources, notes)
+
+    def measure(self, pred: str | Path, settings: EvalSettings | None = None) -> Evaluation:
+        """The suggestions in ``pred``, measured."""
+        settings = settings or EvalSettings()
+        settings.validate()
+        extra = dict(self.counts)
+        ranked = self._read(pred, extra)
+        if len(self.removed):
+            removed = self.removed
+            drop = in_pairs(ranked.docs, ranked.rows, removed[:, 0], removed[:, 1], len(self.space))
+            extra["suggestions removed by the filter"] = int(drop.sum())
+            ranked = ranked.keep(~drop)
+        result = _measured(self.gold, ranked, self.trained, len(self.space), settings, extra)
+        return replace(
+            result,
+            counts={**result.counts, **extra},
+            names=_names(self.space, self.vocabulary),
+            doc_ids=self.gold.doc_ids,
+            sources={"pred": str(pred), **self.sources},
+            notes=self.notes,
+        )
+
+    def _read(self, pred: str | Path, extra: dict[str, int]) -> Ranked:
+        """The suggestions in the order of the gold documents; what does not fit is counted."""
+        found = read_predictions(pred, self.space, self.options, self.gold.doc_ids, self.label_ids)
+        ranked, missing, others = found.aligned(self.gold.doc_ids)
+        extra["documents without a prediction line (misses)"] = missing
+        extra["predictions for documents that are not in gold (left out)"] = others
+        if self.label_ids is not None:
+            n_outside = int((ranked.rows >= len(self.label_ids)).sum())
+            extra["suggestions outside the vocabulary (misses)"] = n_outside
+        return ranked
+
+    def excerpts(self, rows: Sequence[int], n: int) -> dict[int, str]:
+        """Row to the first ``n`` characters of each document's text; read again, so none from standard input.
+
+        Documents that are rows of features have none.
+        """
+        wanted, start = sorted(set(rows)), 0
+        found: dict[int, str] = {}
+        if not wanted or is_stdin(self.sources["gold"]):
+            return {}
+        for batch, _ in _batches(self.sources["gold"], self.options, ReadReport()):
+            here = wanted[bisect_left(wanted, start) : bisect_left(wanted, start + len(batch))]
+            if batch.texts is not None:
+                found |= {row: shorten(" ".join(batch.texts[row - start].split()), n) for row in here}
+            start += len(batch)
+        return found
 
 
 def evaluate_files(
@@ -61,35 +167,9 @@ def evaluate_files(
     them for labels that are trivially right, such as a document's own title: they are removed from
     the gold labels and from the suggestions, where later ones move up, before anything is measured.
     """
-    settings, options, report = settings or EvalSettings(), options or ReadOptions(), ReadReport()
+    settings = settings or EvalSettings()
     settings.validate()
-    options.validate()
-    extra: dict[str, int] = {}
-    vocabulary = _vocabulary(gold, labels, options, report)
-    if vocabulary is None:
-        label_ids, space = None, IdSpace()
-        truth = _pairs(gold, space, options, report)
-    else:
-        truth, vocabulary = _known_pairs(gold, vocabulary, options, report)
-        label_ids = vocabulary.ids.to_pylist()
-        space = IdSpace(zip(label_ids, count()))
-    if not truth.doc_ids:
-        raise InputError(f"{gold}: holds no document; documents with gold labels were wanted")
-    trained = None if train is None else _pairs(train, space, options, report)
-    ranked = _aligned(read_predictions(pred, space, options, truth.doc_ids, label_ids), truth, extra)
-    if label_ids is not None:
-        extra["suggestions outside the vocabulary (misses)"] = int((ranked.rows >= len(label_ids)).sum())
-    if filter_pairs is not None:
-        truth, ranked = _filtered(filter_pairs, truth, ranked, label_ids, len(space), extra)
-    result = _measured(truth, ranked, trained, len(space), settings, extra)
-    given = {"gold": gold, "pred": pred, "train": train, "labels": labels, "filter": filter_pairs}
-    return replace(
-        result,
-        counts={**result.counts, **extra},
-        names=_names(space, vocabulary),
-        sources={name: str(path) for name, path in given.items() if path is not None},
-        notes=(*report.lines(), *([NO_TRAIN] if train is None else [])),
-    )
+    return Truth.read(gold, train, labels, filter_pairs, options).measure(pred, settings)
 
 
 def _measured(
@@ -163,22 +243,12 @@ def _batches(
         yield batch, batch.labels
 
 
-def _aligned(found: Predictions, truth: _Pairs, extra: dict[str, int]) -> Ranked:
-    ranked, missing, others = found.aligned(truth.doc_ids)
-    extra["documents without a prediction line (misses)"] = missing
-    extra["predictions for documents that are not in gold (left out)"] = others
-    return ranked
+def _no_pairs() -> np.ndarray:
+    return np.zeros((0, 2), dtype=np.int64)
 
 
-def _filtered(
-    path: str | Path,
-    truth: _Pairs,
-    ranked: Ranked,
-    label_ids: list[str] | None,
-    n_labels: int,
-    extra: dict[str, int],
-) -> tuple[_Pairs, Ranked]:
-    """Gold labels and suggestions without the pairs that the filter file lists."""
+def _filter(path: str | Path, truth: _Pairs, label_ids: list[str] | None) -> np.ndarray:
+    """(n_pairs, 2) rows of documents and labels that the filter file lists, or InputError."""
     from xmc.data.formats import read_filter
 
     if label_ids is None:
@@ -189,11 +259,7 @@ def _filtered(
         if len(wrong):
             found = tuple(pairs[wrong[0]].tolist())
             raise InputError(f"{path}: pair {wrong[0] + 1} is {found}; wanted rows of {n} {what}, from 0")
-    from_gold = in_pairs(truth.docs, truth.rows, pairs[:, 0], pairs[:, 1], n_labels)
-    from_ranked = in_pairs(ranked.docs, ranked.rows, pairs[:, 0], pairs[:, 1], n_labels)
-    extra["gold labels removed by the filter"] = int(from_gold.sum())
-    extra["suggestions removed by the filter"] = int(from_ranked.sum())
-    return truth.keep(~from_gold), ranked.keep(~from_ranked)
+    return pairs
 
 
 def _numbered(doc_ids: list[str]) -> bool:

@@ -1,0 +1,144 @@
+"""What every peer shares: documents in, TF-IDF features, suggestions out; with scikit-learn, without xmc.
+
+Documents are JSON lines with text, or rows of the XMC repository's sparse format; both may be gzipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+TOP_K = 100
+
+
+@dataclass
+class Documents:
+    """Ids, texts or features (n_docs, n_features), and label ids of each."""
+
+    ids: list[str]
+    texts: list[str] | None
+    features: sp.csr_matrix | None
+    labels: list[list[str]]
+
+
+def read(path: str) -> Documents:
+    """The documents of one file."""
+    with gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb") as file:
+        return _json_lines(file) if path.removesuffix(".gz").endswith(".jsonl") else _sparse(file)
+
+
+def _json_lines(file: Iterable[bytes]) -> Documents:
+    found = [json.loads(line) for line in file]
+    return Documents([d["id"] for d in found], [d["text"] for d in found], None, [d["labels"] for d in found])
+
+
+def _sparse(file: Any) -> Documents:
+    """A header, then ``l1,l2 f:v f:v`` lines; ids count from 1, as xmc numbers such documents."""
+    n_docs, n_features, _ = map(int, next(file).split())
+    labels: list[list[str]] = []
+    rows, columns, values = [], [], []
+    for row, line in enumerate(file):
+        names, _, rest = line.decode().rstrip("\n").partition(" ")
+        labels.append(names.split(",") if names else [])
+        for pair in rest.split():
+            column, value = pair.split(":")
+            rows.append(row)
+            columns.append(int(column))
+            values.append(float(value))
+    features = sp.csr_matrix((values, (rows, columns)), shape=(n_docs, n_features), dtype=np.float32)
+    return Documents([str(n + 1) for n in range(n_docs)], None, features, labels)
+
+
+class Features:
+    """Unit rows of TF-IDF: words and pairs of words that two training documents have, or given features."""
+
+    def __init__(self, documents: Documents) -> None:
+        from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
+
+        if documents.texts is None:
+            self.made = TfidfTransformer(sublinear_tf=True)
+        else:
+            self.made = TfidfVectorizer(sublinear_tf=True, min_df=2, ngram_range=(1, 2), dtype=np.float32)
+        self.made.fit(self._input(documents))
+
+    def of(self, documents: Documents) -> sp.csr_matrix:
+        """(n_docs, n_features) float32."""
+        return sp.csr_matrix(self.made.transform(self._input(documents)), dtype=np.float32)
+
+    @staticmethod
+    def _input(documents: Documents) -> Any:
+        return documents.features if documents.texts is None else documents.texts
+
+
+def label_matrix(labels: Sequence[Sequence[str]]) -> tuple[sp.csr_matrix, list[str]]:
+    """(n_docs, n_labels) of the labels that occur, and their ids by column."""
+    names = sorted({label for each in labels for label in each})
+    column = {name: n for n, name in enumerate(names)}
+    indices = [column[label] for each in labels for label in each]
+    indptr = np.cumsum([0, *map(len, labels)])
+    ones = np.ones(len(indices), dtype=np.float32)
+    return sp.csr_matrix((ones, indices, indptr), shape=(len(labels), len(names))), names
+
+
+def best(scores: np.ndarray, k: int = TOP_K) -> list[tuple[int, float]]:
+    """The ``k`` best columns of one row of scores, best first; equal ones in the order of columns."""
+    order = np.argsort(-scores, kind="stable")[:k]
+    return [(int(column), float(scores[column])) for column in order]
+
+
+Ranked = list[tuple[int, float]]
+
+
+def write(path: str, ids: Sequence[str], names: Sequence[str], ranked: Iterable[Ranked]) -> None:
+    """Suggestions as `xmc eval` reads them."""
+    with Path(path).open("w", encoding="utf-8") as out:
+        for doc_id, pairs in zip(ids, ranked, strict=True):
+            found = [{"id": names[column], "score": score} for column, score in pairs]
+            out.write(json.dumps({"id": doc_id, "suggestions": found}, ensure_ascii=False) + "\n")
+
+
+def save(folder: Path, **parts: Any) -> None:
+    """Keep the parts of a model; pickle, as these are this machine's own files of one benchmark run."""
+    with (folder / "parts.pickle").open("wb") as file:
+        pickle.dump(parts, file)
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """What `save` kept."""
+    with (folder / "parts.pickle").open("rb") as file:
+        return pickle.load(file)
+
+
+def main(build: Callable[..., None], tag: Callable[..., Iterable[Ranked]], **options: str) -> None:
+    """``build --docs F -o MODEL`` and ``tag --model MODEL --docs F -o OUT``.
+
+    ``options``: those of build, with defaults. ``build(documents, folder, options)`` leaves a model in
+    ``folder``, ``tag(documents, folder, parts)`` gives the ranked columns of each document; ``parts`` must
+    hold the label ids as ``names``.
+    """
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("build", "tag"):
+        command = commands.add_parser(name)
+        command.add_argument("--docs", required=True)
+        command.add_argument("-o", "--out", required=True)
+        for option, default in options.items() if name == "build" else ():
+            command.add_argument(f"--{option}", default=default)
+    commands.choices["tag"].add_argument("--model", required=True)
+    args = parser.parse_args()
+    documents = read(args.docs)
+    if args.command == "build":
+        Path(args.out).mkdir(parents=True, exist_ok=True)
+        build(documents, Path(args.out), args)
+    else:
+        parts = load(Path(args.model))
+        write(args.out, documents.ids, parts["names"], tag(documents, Path(args.model), parts))

@@ -1,0 +1,116 @@
+"""A peer on a data set, measured as `xmc bench` measures xmc: same splits, same evaluator, one line of JSON.
+
+    python benchmarks/peers/run.py PEER NAME|FOLDER -o DIR [--data DIR] [--results F] [--environments DIR]
+
+Each peer runs in its own environment, ENVIRONMENTS/REQUIREMENTS, which `benchmarks/peers/setup.sh` makes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from xmc.bench.run import System, append, measure
+from xmc.bench.task import Task, task_of
+from xmc.cli import explained
+from xmc.errors import InputError, ResourceError, XmcError
+
+HERE = Path(__file__).resolve().parent
+
+
+class Peer(NamedTuple):
+    """Its environment, the script here that runs it, options for building, the package it stands for."""
+
+    environment: str
+    script: str
+    options: tuple[str, ...]
+    package: str
+
+
+LABELS = ("--labels", "{labels}")  # stands for the file of labels
+PEERS = {
+    "omikuji-bonsai": Peer("omikuji", "omikuji_trees.py", ("--tree", "bonsai"), "omikuji"),
+    "omikuji-parabel": Peer("omikuji", "omikuji_trees.py", ("--tree", "parabel"), "omikuji"),
+    "pecos-xr-linear": Peer("pecos", "pecos_trees.py", (), "libpecos"),
+    "napkinxc-plt": Peer("napkinxc", "napkinxc_trees.py", ("--kind", "plt"), "napkinxc"),
+    "napkinxc-br": Peer("napkinxc", "napkinxc_trees.py", ("--kind", "br"), "napkinxc"),
+    "annif-mllm": Peer("annif", "annif_projects.py", ("--project", "mllm", *LABELS), "annif"),
+    "annif-ensemble": Peer("annif", "annif_projects.py", ("--project", "ensemble", *LABELS), "annif"),
+    "sentence-names": Peer("sentence", "sentence.py", ("--by", "names", *LABELS), "transformers"),
+    "sentence-neighbours": Peer("sentence", "sentence.py", ("--by", "neighbours"), "transformers"),
+    "tfidf-linear-svc": Peer("linear", "linear.py", (), "scikit-learn"),
+    "tfidf-neighbours": Peer("linear", "neighbours.py", (), "scikit-learn"),
+}
+
+
+def main() -> None:
+    """Measure and print the line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("peer", choices=sorted(PEERS))
+    parser.add_argument("data_set")
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--environments", type=Path, default=HERE / "environments")
+    args = parser.parse_args()
+    task = task_of(args.data_set, args.data, "auto", [], seed=0)
+    peer = PEERS[args.peer]
+    line = measure(task, _system(args.peer, peer, args.environments, task, args.out), args.out, tell)
+    append(line, args.results or args.out / "results.jsonl")
+    print(json.dumps(line, ensure_ascii=False, allow_nan=False))
+
+
+def tell(stage: str) -> None:
+    """Say on standard error what is run now."""
+    print(stage, file=sys.stderr)
+
+
+def _system(name: str, peer: Peer, environments: Path, task: Task, folder: Path) -> System:
+    python = environments / peer.environment / "bin" / "python"
+    if not python.exists():
+        made = f"benchmarks/peers/setup.sh {peer.environment} makes it"
+        raise ResourceError(f"{python}: no such environment; {made}")
+    model, predictions = folder / "model", folder / "predictions.jsonl"
+    script = [str(python), str(HERE / peer.script)]
+    build = [
+        *script,
+        "build",
+        "--docs",
+        str(task.layout.files["train"]),
+        "-o",
+        str(model),
+        *_options(peer, task),
+    ]
+    tag = [*script, "tag", "--model", str(model), "--docs", str(task.gold), "-o", str(predictions)]
+    return System(name, peer.options, build, tag, model, predictions, _versions(python, peer.package))
+
+
+def _options(peer: Peer, task: Task) -> list[str]:
+    if "{labels}" not in peer.options:
+        return list(peer.options)
+    if "labels" not in task.layout.files:
+        raise InputError(f"{task.layout.folder}: no file of labels, whose texts this peer needs")
+    return [str(task.layout.files["labels"]) if o == "{labels}" else o for o in peer.options]
+
+
+def _versions(python: Path, package: str) -> dict[str, str]:
+    asked = (
+        f"import platform, importlib.metadata as m; print(platform.python_version(), m.version({package!r}))"
+    )
+    said = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    return {"python": said[0], package: said[1]}
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except XmcError as error:
+        message, code = explained(error)
+        print(f"error: {message}", file=sys.stderr)
+        sys.exit(code)

@@ -1,0 +1,70 @@
+"""The tables of benchmarks/README.md, and that the lines kept there are the ones shown."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="not a checkout")
+
+
+@pytest.fixture(scope="module")
+def table():
+    spec = importlib.util.spec_from_file_location("bench_table", BENCHMARKS / "table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def line(system, ndcg, settings=(), zero=None):
+    metrics = {"P@1": [50.0, 40.0, 60.0], "nDCG@5": [ndcg, ndcg - 1, ndcg + 1], "R@50[zero]": [zero]}
+    cost = {"cpu_s": 1234.4, "wall_s": 1.0, "peak_kib": 2048, "resumed": False}
+    return {
+        **{
+            "data": "debtags",
+            "split": "dev",
+            "system": system,
+            "settings": list(settings),
+            "metrics": metrics,
+        },
+        **{"documents": 10, "training_documents": 1000, "bins": {"zero": {"labels": 5, "gold": 1}}},
+        **{"stages": {"build": cost, "tag": cost}, "tag_cpu_ms_per_document": 2.0, "model_bytes": 3_000_000},
+        "hardware": {"processor": "CPU", "cpus": 2},
+    }
+
+
+def test_rows_are_ordered_and_name_their_command(table):
+    shown = table.tables(
+        [line("xmc index", 60, ["preset=fast"]), line("omikuji-bonsai", 50), line("xmc train", 70)]
+    )
+    rows = [row for row in shown.splitlines() if row.startswith("| ")][1:]
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| xmc train",
+        "| xmc index preset=fast",
+        "| omikuji-bonsai",
+    ]
+    assert "50.0 ± 10.0 | – | 70.0 ± 1.0" in rows[0]
+    assert "1,234 | 2.0 | 2 | 3.0 |" in rows[0]
+    assert "`xmc bench debtags -o OUT preset=fast bench.system=index`" in rows[1]
+    assert "`python benchmarks/peers/run.py omikuji-bonsai debtags -o OUT`" in rows[2]
+
+
+def test_the_first_line_says_where_a_peer_is_above(table):
+    ours, theirs = line("xmc train", 60, zero=40.0), line("pecos-xr-linear", 61, zero=0.0)
+    behind = "debtags (dev) nDCG@5: 61.0 pecos-xr-linear, 60.0 xmc train."
+    first = table.tables([ours, theirs]).splitlines()[0]
+    assert first == f"**A peer is above the best of our presets on:** {behind}"
+    assert "above every peer" in table.tables([line("xmc train", 62), theirs]).splitlines()[0]
+
+
+def test_the_last_of_equal_rows_counts(table):
+    assert table.latest([line("a", 1), line("b", 2), line("a", 3)]) == [line("a", 3), line("b", 2)]
+
+
+def test_the_page_shows_the_lines_that_are_kept(table):
+    kept = (BENCHMARKS / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    shown = table.tables(table.latest([json.loads(each) for each in kept]))
+    page = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    assert f"{table.BEGIN}\n{shown}{table.END}" in page

@@ -1,0 +1,78 @@
+"""`xmc bench` from end to end on real documents: the row, the results file, and going on where it stopped."""
+
+import gzip
+import json
+import shutil
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from xmc.cli import main
+
+SAMPLE = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "tib-core-en"
+pytestmark = pytest.mark.skipif(not SAMPLE.is_dir(), reason="not a checkout")
+
+
+def some(name, n, folder):
+    with gzip.open(SAMPLE / name, "rb") as file, gzip.open(folder / name, "wb") as out:
+        out.writelines(islice(file, n))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """80 documents, and the labels that occur in them."""
+    folder = tmp_path_factory.mktemp("few")
+    some("train.jsonl.gz", 60, folder)
+    some("dev.jsonl.gz", 20, folder)
+    used = set()
+    for name in ("train", "dev"):
+        with gzip.open(folder / f"{name}.jsonl.gz", "rb") as file:
+            used.update(label for line in file for label in json.loads(line)["labels"])
+    with (
+        gzip.open(SAMPLE / "labels.jsonl.gz", "rb") as file,
+        gzip.open(folder / "labels.jsonl.gz", "wb") as out,
+    ):
+        out.writelines(line for line in file if json.loads(line)["id"] in used)
+    return folder
+
+
+def test_a_row_and_the_same_again(folder, tmp_path, capsys):
+    results = tmp_path / "results.jsonl"
+    command = ["bench", str(folder), "-o", str(tmp_path / "out"), "--results", str(results), "--report"]
+    command += ["preset=fast", "bench.system=index", "eval.resamples=20", "threads=1"]
+    assert main(command) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert json.loads(results.read_text(encoding="utf-8")) == line
+    assert (line["data"], line["split"], line["system"]) == (folder.name, "dev", "xmc index")
+    assert line["settings"] == ["preset=fast", "threads=1"]
+    assert (line["documents"], line["training_documents"]) == (20, 60)
+    value, low, high = line["metrics"]["nDCG@5"]
+    assert low <= value <= high
+    assert "R@50[zero]" in line["metrics"]
+    for cost in line["stages"].values():
+        assert cost["cpu_s"] > 0
+        assert cost["peak_kib"] > 10_000
+    assert line["model_bytes"] > 10_000
+    assert line["versions"]["xmc"]
+    assert (tmp_path / "out" / "report" / "report.html").is_file()
+
+    made = (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns
+    assert main(command) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["stages"] == line["stages"]
+    assert again["metrics"] == line["metrics"]
+    assert (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns == made
+
+
+def test_what_is_wrong_is_said_before_anything_is_built(folder, tmp_path, capsys):
+    named = tmp_path / "data" / "reuters21578"
+    shutil.copytree(folder, named)
+    out = tmp_path / "out"
+    assert main(["bench", "reuters21578", "--data", str(tmp_path / "data"), "-o", str(out)]) == 2
+    assert "found 60 train documents, published are 9,603" in capsys.readouterr().err
+    assert not (out / "model").exists()
+    assert main(["bench", "-o", str(out)]) == 2
+    assert "0 data sets given" in capsys.readouterr().err
+    assert main(["bench", str(folder), "-o", str(out), "bench.system=magic"]) == 2
+    assert "bench.system=magic: wanted one of train, index" in capsys.readouterr().err

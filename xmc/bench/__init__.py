@@ -1,0 +1,1 @@
+"""Benchmarks: a data set and a system in, one JSON line out, with what each stage cost."""

@@ -1,0 +1,88 @@
+"""Which file of a folder is which: labels, each split's documents, filter pairs; by publishers' names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from xmc.bench.datasets import DataSet
+from xmc.errors import InputError
+
+# By role, the first that exists. `*` stands for a data set's own name; a folder counts too (EURLEX57K).
+PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "labels": ("labels.*", "lbl.json*", "EURLEX57K.json*", "eurovoc*.json*"),
+    "train": ("train.*", "trn.json*", "X.trn.npz", "train", "*_train.txt*", "*_tr*[Ss]plit.txt*"),
+    "dev": ("dev.*", "val.*", "X.val.npz", "dev", "*_dev.txt*"),
+    "test": ("test.*", "tst.json*", "X.tst.npz", "test", "*_test.txt*", "*_tst*[Ss]plit.txt*"),
+    "filter-train": ("filter_labels_train.txt*", "filter-train.txt*"),
+    "filter-test": ("filter_labels_test.txt*", "filter-test.txt*"),
+}
+OTHER_VERSION = "to measure another version give the folder's path, as ./NAME"
+SPLITS = ("dev", "test")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one data set by role; roles that the folder lacks are missing."""
+
+    folder: Path
+    files: Mapping[str, Path]
+
+    @property
+    def labels(self) -> list[str]:
+        """``--labels F``, or nothing where the documents' format defines the labels."""
+        return ["--labels", str(self.files["labels"])] if "labels" in self.files else []
+
+    def filter_of(self, role: str) -> list[str]:
+        """``--filter F`` of a split, or nothing."""
+        name = f"filter-{role}"
+        return ["--filter", str(self.files[name])] if name in self.files else []
+
+
+def layout_of(folder: Path, known: DataSet | None = None) -> Layout:
+    """Find the files; InputError where training documents or both splits to judge by are missing."""
+    found = {role: path for role, names in PATTERNS.items() if (path := _first(folder, names)) is not None}
+    layout = Layout(folder, found)
+    if "train" not in found or not set(SPLITS) & set(found):
+        raise InputError(f"{folder}: {_missing(folder, found)}; {_way_out(known)}")
+    return layout
+
+
+def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
+    for name in names:
+        matches = sorted(p for p in folder.glob(name) if not p.name.endswith(".part"))
+        if matches:
+            return matches[0]
+    return None
+
+
+def _missing(folder: Path, found: Mapping[str, Path]) -> str:
+    if not folder.is_dir():
+        return "no such folder"
+    held = ", ".join(sorted(found)) or "none of them"
+    return f"wanted training documents and a dev or test split, found {held}"
+
+
+def _way_out(known: DataSet | None) -> str:
+    if known is None:
+        wanted = "; ".join(f"{role}: {names[0]}" for role, names in PATTERNS.items())
+        return f"names that are understood ({wanted}) are listed in xmc/bench/layout.py"
+    note = f" ({known.note})" if known.note else ""
+    return f"{known.name} is offered at {known.source}{note}: download {known.files}"
+
+
+def split_of(layout: Layout, split: str) -> Path:
+    """The documents to judge by."""
+    if split not in layout.files:
+        have = ", ".join(s for s in SPLITS if s in layout.files)
+        raise InputError(f"{layout.folder}: no {split} split; bench.split={have} is there")
+    return layout.files[split]
+
+
+def refuse_other_counts(counts: Mapping[str, int], known: DataSet | None) -> None:
+    """InputError for the first role whose count is not the published one."""
+    for role, wanted in ({} if known is None else known.counts).items():
+        if role in counts and counts[role] != wanted:
+            what = "labels" if role == "labels" else f"{role} documents"
+            raise InputError(f"found {counts[role]:,} {what}, published are {wanted:,}; {OTHER_VERSION}")

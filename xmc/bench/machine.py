@@ -1,0 +1,63 @@
+"""What a figure depends on besides data and system: versions, the state of the code, the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("xmc", "torch", "numpy", "scipy", "transformers", "faiss-cpu", "faiss-gpu")
+
+
+def versions() -> dict[str, str]:
+    """Python's and those of the packages that results depend on, where they are installed."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_hash() -> str | None:
+    """The commit of the code that runs, with ``-dirty`` where files were changed; None outside a checkout."""
+    here = Path(__file__).resolve().parent
+    head = _git(here, "rev-parse", "HEAD")
+    if head is None:
+        return None
+    return head + ("-dirty" if _git(here, "status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, CPUs that this process may use, memory in GiB, and the load of the last minute."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": _processor(),
+        "cpus": usable,
+        "memory_gib": round(memory, 1),
+        "load_1min": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,183 @@
+"""One row of a benchmark table: build, tag, evaluate, each its own process, and a JSON line of it all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from xmc.bench.layout import refuse_other_counts
+from xmc.bench.machine import git_hash, hardware, versions
+from xmc.bench.stages import Cost, Stage, run_stage
+from xmc.bench.task import READING, Task
+from xmc.errors import InputError, ResourceError
+
+SCHEMA = 1
+# Settings of building that tagging must be given too: what it computes with, and how files are read.
+ALSO_FOR_TAGGING = ("device", "threads", "dtype", *(n for n in READING if n != "language"))
+# The bases of metrics that a result line keeps; the report has all.
+KEPT: tuple[str, ...] = (
+    "P@1",
+    "P@3",
+    "P@5",
+    "nDCG@5",
+    "R@10",
+    "R@50",
+    "R@100",
+    "PSP@1",
+    "PSP@5",
+    "PSnDCG@5",
+    "RP@5",
+)
+KEPT += ("micro_f1_best", "macro_f1@5", "miss_rate")
+DOCUMENTS = "documents"
+TRAINING = "training documents"
+
+
+@dataclass(frozen=True)
+class System:
+    """What is measured: its name, its settings as given, and the commands that build and tag.
+
+    ``build`` and ``tag`` are run after one another; ``model`` is what the first leaves behind.
+    """
+
+    name: str
+    settings: Sequence[str]
+    build: Sequence[str]
+    tag: Sequence[str]
+    model: Path
+    predictions: Path
+    versions: Mapping[str, str]
+
+
+def xmc(*arguments: object) -> list[str]:
+    """The command line of an ``xmc`` command, run by this very Python."""
+    return [sys.executable, "-m", "xmc", *map(str, arguments)]
+
+
+def measure(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage."""
+    _make(folder)
+    machine = hardware()
+    tell(f"{task.name}: what it holds")
+    counts = _inspected(task, folder)
+    stages = [
+        Stage("build", system.build),
+        Stage("tag", system.tag),
+        Stage("eval", _eval(task, system), folder / "eval.json"),
+    ]
+    costs = {}
+    for stage in stages:
+        tell(f"{task.name}, {system.name}: {stage.name}; what it says is in {folder / stage.name}.log")
+        costs[stage.name] = run_stage(stage, folder)
+    found = json.loads((folder / "eval.json").read_text(encoding="utf-8"))
+    return _line(task, system, costs, found, machine) | {"shared": counts}
+
+
+def _inspected(task: Task, folder: Path) -> dict[str, int]:
+    """Refuse other counts than the published ones before anything is built; what both splits share."""
+    roles = {role: task.layout.files[role] for role in ("train", task.split)}
+    paths = [task.layout.files["labels"]] if "labels" in task.layout.files else []
+    command = xmc("inspect", *paths, *roles.values(), "--json", *task.reading)
+    output = folder / "inspect.json"
+    run_stage(Stage("inspect", command, output), folder)
+    found = json.loads(output.read_text(encoding="utf-8"))
+    by_path = {entry["path"]: entry for entry in found["files"]}
+    counts = {role: by_path[str(path)]["n_docs"] for role, path in roles.items()}
+    counts["labels"] = by_path[str(roles["train"])]["labels"]["n_labels"]
+    refuse_other_counts(counts, task.known)
+    shared = [each for pair in found["shared"] for each in pair.items()]
+    return {kind: each["n"] for kind, each in shared if isinstance(each, dict)}
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{folder}: is a file; -o wants a folder, new or of an earlier run") from None
+    except OSError as error:
+        raise ResourceError(f"{folder}: {error.strerror}; -o wants a folder that can be written") from None
+
+
+def _eval(task: Task, system: System) -> list[str]:
+    report = [] if task.report is None else ["--report", task.report]
+    train = task.layout.files["train"]
+    files = ["--gold", task.gold, "--pred", system.predictions, "--train", train, *task.layout.labels]
+    return xmc("eval", *files, *task.layout.filter_of(task.split), *report, "--json", *task.evaluation)
+
+
+def _line(
+    task: Task,
+    system: System,
+    costs: Mapping[str, Cost],
+    found: Mapping[str, Any],
+    machine: Mapping[str, Any],
+) -> dict[str, Any]:
+    n_docs = found["counts"][DOCUMENTS]
+    return {
+        "schema": SCHEMA,
+        "data": task.name,
+        "split": task.split,
+        "system": system.name,
+        "settings": list(system.settings),
+        "seed": task.seed,
+        "metrics": _metrics(found),
+        "calibration_error": None
+        if found["calibration"] is None
+        else round(found["calibration"]["error"], 3),
+        "documents": n_docs,
+        "training_documents": found["counts"][TRAINING],
+        "bins": {name: {"labels": b["labels"], "gold": b["gold"]} for name, b in found["bins"].items()},
+        "stages": {name: _cost(cost) for name, cost in costs.items()},
+        "documents_per_second": round(n_docs / costs["tag"].wall_s, 2),
+        "tag_cpu_ms_per_document": round(1000 * costs["tag"].cpu_s / max(n_docs, 1), 3),
+        "model_bytes": size_of(system.model),
+        "versions": dict(system.versions),
+        "git": git_hash(),
+        "hardware": dict(machine),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def _metrics(found: Mapping[str, Any]) -> dict[str, list[float | None]]:
+    """Name to value and interval, percent; only value where there is no interval."""
+    out: dict[str, list[float | None]] = {}
+    for name, value in found["metrics"].items():
+        if name.split("[")[0] in KEPT:
+            bounds = found["intervals"].get(name, [])
+            out[name] = [None if x is None else round(x, 3) for x in (value, *bounds)]
+    return out
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    values = {k: v for k, v in asdict(cost).items() if k != "command"}
+    return {k: round(v, 2) if isinstance(v, float) else v for k, v in values.items()}
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    return sum(p.stat().st_size for p in (path.rglob("*") if path.is_dir() else [path]) if p.is_file())
+
+
+def append(line: Mapping[str, Any], path: Path) -> None:
+    """Add one line to a results file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+    except OSError as error:
+        raise ResourceError(f"{path}: {error.strerror}; the result line could not be added") from None
+
+
+def own_system(task: Task, folder: Path, settings: Sequence[str], command: str, top_k: int) -> System:
+    """Xmc itself: ``xmc train`` or ``xmc index`` with ``settings``, then ``xmc tag``."""
+    model, predictions = folder / "model", folder / "predictions.jsonl"
+    documents = ["--docs", task.layout.files["train"], *task.layout.filter_of("train")]
+    build = xmc(command, *task.layout.labels, *documents, "-o", model, *settings)
+    shared = [s for s in settings if s.split("=")[0] in ALSO_FOR_TAGGING]
+    tag = xmc("tag", "--model", model, "--docs", task.gold, "-o", predictions, f"top_k={top_k}", *shared)
+    return System(f"xmc {command}", settings, build, tag, model, predictions, versions())
