@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from xmc.data.detect import Format, document_format
+from xmc.data.detect import Format
 from xmc.data.gold import GoldReader, label_matrix
 from xmc.data.label_builder import check_id, hashes
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, DocumentBatch
+from xmc.data.paths import formats_of, matching, parts_of
+from xmc.data.records import Document, DocumentBatch, Fault, raising
 from xmc.data.text import clean, has_surrogate, is_blank, shorten
 from xmc.errors import InputError, SettingError
 
@@ -25,10 +27,12 @@ NUMBERED = "documents had no id and were numbered"
 class Corpus:
     """Documents of one or more files, all of text or all rows of sparse features, in file order.
 
-    Iterating again reads the files again (standard input and pipes from a temporary copy). Documents of a
-    file without ids are numbered from 1, through all files. What reading repaired is counted in ``report``
-    once, when the files have been read to their end for the first time; then ``n_docs`` tells how many
-    documents each file has, without repeats that were left out.
+    A path may also be a folder of document files or a pattern (`xmc.data.paths`). Iterating again reads the
+    files again (standard input and pipes from a temporary copy). Documents of a file without ids are numbered
+    from 1, through all files. What reading repaired is counted in ``report`` once, when the files have been
+    read to their end for the first time; then ``n_docs`` tells how many documents each given path has,
+    without repeats that were left out. ``keep_faults``: what is no document does not stop the reading but
+    stands in the ``faults`` of its batch.
     """
 
     def __init__(
@@ -36,31 +40,44 @@ class Corpus:
         paths: Sequence[str | Path],
         options: ReadOptions | None = None,
         report: ReadReport | None = None,
+        keep_faults: bool = False,
     ) -> None:
-        self.paths = [Path(path) for path in paths]
         self.options = options or ReadOptions()
         self.report = report if report is not None else ReadReport()
+        self.keep_faults = keep_faults
         self._reported = False
         self.n_docs: list[int] = []
         self.options.validate()
-        if not self.paths:
+        if not paths:
             raise SettingError("no documents given; at least one file was wanted")
-        self.formats: list[Format] = [document_format(path, self.options) for path in self.paths]
+        given = [matching(path) for path in paths]
+        self.paths = [path for found in given for path in found]
+        self._files = [
+            (number, part)
+            for number, found in enumerate(given)
+            for path in found
+            for part in parts_of(path, self.options, self.report)
+        ]
+        self.n_given = len(given)
+        self.formats = formats_of([path for _, path in self._files], self.options, keep_faults)
         self.has_text = self._same_kind()
 
     def _same_kind(self) -> bool:
-        kinds = [hasattr(f.load(), "read_documents") for f in self.formats]
-        if len(set(kinds)) > 1:
-            text, sparse = self.paths[kinds.index(True)], self.paths[kinds.index(False)]
-            raise InputError(f"{sparse} holds sparse features and {text} text; files of one kind were wanted")
-        return kinds[0]
+        found = zip(self.formats, self._files, strict=True)
+        of_kind = {
+            hasattr(f.load(), "read_documents"): path for f, (_, path) in found if isinstance(f, Format)
+        }
+        if len(of_kind) > 1:
+            what = f"{of_kind[False]} holds sparse features and {of_kind[True]} text"
+            raise InputError(f"{what}; files of one kind were wanted")
+        return next(iter(of_kind))
 
     @cached_property
     def n_features(self) -> int | None:
         """Number of features of documents that are rows of sparse features; None for text."""
         if self.has_text:
             return None
-        first = next(self._read(0, 1, ReadReport()), None)
+        first = next(self._read(0, 1, ReadReport(), 0), None)
         return None if first is None or first.features is None else int(first.features.shape[1])
 
     def batches(self, size: int = 1024) -> Iterator[DocumentBatch]:
@@ -74,13 +91,33 @@ class Corpus:
             self._reported, self.n_docs = True, passing.kept
             self.report.merge(report)
 
-    def _read(self, file: int, size: int, report: ReadReport) -> Iterator[DocumentBatch]:
-        """Batches of one file as its format gives them."""
-        module, path = self.formats[file].load(), self.paths[file]
-        if self.has_text:
-            return _grouped(module.read_documents(path, self.options, report), size)
-        batches: Iterator[DocumentBatch] = module.read_batches(path, size, self.options, report)
-        return batches
+    def _read(self, file: int, size: int, report: ReadReport, start: int) -> Iterator[DocumentBatch]:
+        """Batches of one file as its format gives them. Without ids they are numbered behind ``start``."""
+        found, path = self.formats[file], self._files[file][1]
+        if not self.has_text and isinstance(found, Format):
+            return _numbered_rows(found.load().read_batches(path, size, self.options, report), start)
+        records = self._records(found, path, report)
+        return _grouped(_numbered(records if self.keep_faults else raising(records), report, start), size)
+
+    def _records(
+        self, found: Format | InputError, path: Path, report: ReadReport
+    ) -> Iterator[Document | Fault]:
+        """Documents and faults of a text file; where it cannot be read further, a last fault says so.
+
+        Raises: InputError where that is the first thing in the only file, or faults are not kept.
+        """
+        n_read = 0
+        try:
+            if isinstance(found, InputError):
+                raise found
+            for record in found.load().read_documents(path, self.options, report):
+                n_read += 1
+                yield record
+        except InputError as error:
+            if not self.keep_faults or (not n_read and len(self._files) == 1):
+                raise
+            left = "the rest of the file was not read" if n_read else "the file was not read"
+            yield Fault(str(path), InputError(f"{error}; {left}"), ends_file=True)
 
 
 class _Pass:
@@ -90,39 +127,52 @@ class _Pass:
         self._corpus, self._report = corpus, report
         self._seen = _SeenIds()
         self._n_docs = 0
-        self.kept: list[int] = []  # documents of each file so far, without repeats
+        self.kept = [0] * corpus.n_given  # documents of each given path so far, without repeats
+        self._given = 0
         self._n_features: int | None = None
 
     def batches(self, size: int) -> Iterator[DocumentBatch]:
         """Batches of at most ``size`` documents."""
         for batch in self.numbered(size):
-            self._check_ids(batch)
+            batch = self._without(batch, self._odd_ids(batch))
             self._clean(batch)
             self._check_features(batch)
             batch = self._without_repeats(batch)
-            self.kept[-1] += len(batch)
+            self.kept[self._given] += len(batch)
             yield batch
 
     def numbered(self, size: int) -> Iterator[DocumentBatch]:
         """Batches as their formats give them, but every document with an id."""
-        for file in range(len(self._corpus.paths)):
-            self.kept.append(0)
-            for batch in self._corpus._read(file, size, self._report):
-                for i, doc_id in enumerate(batch.ids):
-                    if not doc_id:
-                        batch.ids[i] = str(self._n_docs + i + 1)
-                        if batch.texts is not None:  # rows of features never have ids
-                            self._report.count(NUMBERED, batch.places[i])
-                self._n_docs += len(batch)
+        for file, (given, _) in enumerate(self._corpus._files):
+            self._given = given
+            for batch in self._corpus._read(file, size, self._report, self._n_docs):
+                self._n_docs += len(batch) + len(batch.faults)
                 yield batch
 
-    def _check_ids(self, batch: DocumentBatch) -> None:
-        for doc_id, where in zip(batch.ids, batch.places, strict=True):
-            check_id(doc_id, "document", where)
-        for gold, where in zip(batch.labels or (), batch.places, strict=False):
+    def _odd_ids(self, batch: DocumentBatch) -> dict[int, InputError]:
+        """What is wrong with ids and gold labels, by place in the batch."""
+        found: dict[int, InputError] = {}
+        for i, (doc_id, where) in enumerate(zip(batch.ids, batch.places, strict=True)):
+            try:
+                check_id(doc_id, "document", where)
+            except InputError as error:
+                found[i] = error
+        for i, (gold, where) in enumerate(zip(batch.labels or (), batch.places, strict=False)):
             bad = next((label_id for label_id in gold if not label_id or has_surrogate(label_id)), None)
             if bad is not None:
-                raise InputError(f"{where}: gold label id {shorten(bad)!r}; Unicode text was wanted")
+                found[i] = InputError(f"{where}: gold label id {shorten(bad)!r}; Unicode text was wanted")
+        return found
+
+    def _without(self, batch: DocumentBatch, wrong: Mapping[int, InputError]) -> DocumentBatch:
+        """The batch with some documents made faults. Raises the first of them where faults are not kept."""
+        if not wrong:
+            return batch
+        if not self._corpus.keep_faults:
+            raise next(iter(wrong.values()))
+        left = batch.take(np.setdiff1d(np.arange(len(batch)), list(wrong)))
+        found = [Fault(batch.places[i], error, batch.ids[i]) for i, error in sorted(wrong.items())]
+        left.faults = batch.faults + found
+        return left
 
     def _clean(self, batch: DocumentBatch) -> None:
         for i, text in enumerate(batch.texts or ()):
@@ -152,13 +202,17 @@ class _Pass:
         repeats = self._seen.add(batch.ids)
         if not len(repeats):
             return batch
-        if self._corpus.options.on_duplicate == "error":
+        if self._corpus.options.on_duplicate == "first":
             for i in repeats:
-                self._refuse(batch.ids[i], self._n_docs - len(batch) + i, batch.places[i])
-            return batch
+                self._report.count("documents had an id that stood before and were left out", batch.places[i])
+            left = batch.take(np.setdiff1d(np.arange(len(batch)), repeats))
+            left.faults = batch.faults
+            return left
+        if self._corpus.keep_faults:
+            return self._without(batch, {int(i): _stood_before(batch, i) for i in repeats})
         for i in repeats:
-            self._report.count("documents had an id that stood before and were left out", batch.places[i])
-        return batch.take(np.setdiff1d(np.arange(len(batch)), repeats))
+            self._refuse(batch.ids[i], self._n_docs - len(batch) + i, batch.places[i])
+        return batch
 
     def _refuse(self, doc_id: str, position: int, where: str) -> None:
         """Raise for a repeated id; reading again finds its first place, or that only hashes are equal."""
@@ -200,35 +254,69 @@ class _SeenIds:
         self._runs.append(run)
 
 
-def _grouped(documents: Iterator[Document], size: int) -> Iterator[DocumentBatch]:
-    while group := list(islice(documents, size)):
-        ids, texts, labels, places = (list(column) for column in zip(*group, strict=True))
+def _stood_before(batch: DocumentBatch, i: int) -> InputError:
+    what = f"document id {batch.ids[i]!r} stood before; ids must differ (or pass `on_duplicate=first`)"
+    return InputError(f"{batch.places[i]}: {what}")
+
+
+def _numbered(
+    records: Iterator[Document | Fault], report: ReadReport, start: int
+) -> Iterator[Document | Fault]:
+    """A document without id gets its number among all records, from ``start + 1``."""
+    for number, record in enumerate(records, start + 1):
+        if not record.id and isinstance(record, Document):
+            report.count(NUMBERED, record.place)
+            record = record._replace(id=str(number))
+        yield record
+
+
+def _numbered_rows(batches: Iterator[DocumentBatch], start: int) -> Iterator[DocumentBatch]:
+    """As `_numbered`, for rows of features, which never have ids."""
+    for batch in batches:
+        batch.ids = [doc_id or str(number) for number, doc_id in enumerate(batch.ids, start + 1)]
+        start += len(batch)
+        yield batch
+
+
+def _grouped(records: Iterator[Document | Fault], size: int) -> Iterator[DocumentBatch]:
+    while group := list(islice(records, size)):
+        documents = [record for record in group if isinstance(record, Document)]
+        ids, texts, labels, places = (
+            [list(column) for column in zip(*documents, strict=True)] if documents else ([], [], [], [])
+        )
         gold = [each or [] for each in labels] if any(each is not None for each in labels) else None
-        yield DocumentBatch(ids, texts, None, gold, places)
+        faults = [record for record in group if isinstance(record, Fault)]
+        yield DocumentBatch(ids, texts, None, gold, places, faults)
 
 
 def _resized(batches: Iterable[DocumentBatch], size: int) -> Iterator[DocumentBatch]:
-    """The same documents in batches of ``size``."""
+    """The same documents in batches of ``size``; a batch of ``size`` faults or more may have fewer."""
     held: list[DocumentBatch] = []
+    n_docs = n_faults = 0
     for batch in batches:
         if not held and len(batch) == size:
             yield batch
             continue
         held.append(batch)
-        while sum(map(len, held)) >= size:
+        n_docs, n_faults = n_docs + len(batch), n_faults + len(batch.faults)
+        while n_docs >= size or n_faults >= size:
             joined = _joined(held)
-            yield joined.take(np.arange(size))
-            held = [joined.take(np.arange(size, len(joined)))]
-    if sum(map(len, held)):
+            first = joined.take(np.arange(min(size, len(joined))))
+            first.faults = joined.faults
+            yield first
+            held = [joined.take(np.arange(len(first), len(joined)))]
+            n_docs, n_faults = len(held[0]), 0
+    if n_docs or n_faults:
         yield _joined(held)
 
 
 def _joined(batches: list[DocumentBatch]) -> DocumentBatch:
     from scipy.sparse import vstack
 
+    faults = [fault for batch in batches for fault in batch.faults]
     batches = [batch for batch in batches if len(batch)] or batches[:1]
     if len(batches) == 1:
-        return batches[0]
+        return replace(batches[0], faults=faults)
     texts = [text for batch in batches for text in batch.texts or ()]
     features = [batch.features for batch in batches if batch.features is not None]
     gold: list[list[list[str]]] = [
@@ -241,4 +329,5 @@ def _joined(batches: list[DocumentBatch]) -> DocumentBatch:
         vstack(features, format="csr") if features else None,
         [each for labels in gold for each in labels] if has_gold else None,
         [where for batch in batches for where in batch.places],
+        faults,
     )
