@@ -20,6 +20,7 @@ NONE = {"none": None, "null": None}
 # Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
 KINDS = ("auto", "exact", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local",)
+ON_BAD_DOCUMENT = ("quarantine", "error")
 LOSSES = ("auto", "bce", "decoupled_softmax")  # of xmc.train.losses
 METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")
@@ -104,12 +105,17 @@ class ShardSettings:
     """How a tagging job is cut up and where it runs."""
 
     shard_size: int = 1000
+    max_characters: int = 10_000_000
+    on_bad_document: str = "quarantine"
+    parts: bool = False
     runner: str = "local"
     evidence: bool = False
 
     def validate(self) -> None:
         """Raise a SettingError that names the first field out of range."""
         require_whole("tag.shard_size", self.shard_size, 1)
+        require_whole("tag.max_characters", self.max_characters, 1)
+        require_one_of("tag.on_bad_document", self.on_bad_document, ON_BAD_DOCUMENT)
         require_one_of("tag.runner", self.runner, RUNNERS)
 
 

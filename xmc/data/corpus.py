@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from xmc.data.batching import grouped, resized
 from xmc.data.detect import Format
 from xmc.data.gold import GoldReader, label_matrix
 from xmc.data.label_builder import check_id, hashes
@@ -32,7 +31,8 @@ class Corpus:
     from 1, through all files. What reading repaired is counted in ``report`` once, when the files have been
     read to their end for the first time; then ``n_docs`` tells how many documents each given path has,
     without repeats that were left out. ``keep_faults``: what is no document does not stop the reading but
-    stands in the ``faults`` of its batch.
+    stands in the ``faults`` of its batch. ``max_characters``: a text of more is no document, and a batch ends
+    before its texts would have more together.
     """
 
     def __init__(
@@ -41,10 +41,11 @@ class Corpus:
         options: ReadOptions | None = None,
         report: ReadReport | None = None,
         keep_faults: bool = False,
+        max_characters: int | None = None,
     ) -> None:
         self.options = options or ReadOptions()
         self.report = report if report is not None else ReadReport()
-        self.keep_faults = keep_faults
+        self.keep_faults, self.max_characters = keep_faults, max_characters
         self._reported = False
         self.n_docs: list[int] = []
         self.options.validate()
@@ -81,12 +82,12 @@ class Corpus:
         return None if first is None or first.features is None else int(first.features.shape[1])
 
     def batches(self, size: int = 1024) -> Iterator[DocumentBatch]:
-        """All documents, ``size`` to a batch but for the last one."""
+        """All documents, ``size`` to a batch but for the last one and those that ``max_characters`` ends."""
         if size < 1:
             raise ValueError(f"a batch of {size} documents; at least 1 was wanted")
         report = ReadReport()
         passing = _Pass(self, report)
-        yield from _resized(passing.batches(size), size)
+        yield from resized(passing.batches(size), size, self.max_characters)
         if not self._reported:
             self._reported, self.n_docs = True, passing.kept
             self.report.merge(report)
@@ -97,7 +98,8 @@ class Corpus:
         if not self.has_text and isinstance(found, Format):
             return _numbered_rows(found.load().read_batches(path, size, self.options, report), start)
         records = self._records(found, path, report)
-        return _grouped(_numbered(records if self.keep_faults else raising(records), report, start), size)
+        numbered = _numbered(records if self.keep_faults else raising(records), report, start)
+        return grouped(numbered, size, self.max_characters)
 
     def _records(
         self, found: Format | InputError, path: Path, report: ReadReport
@@ -134,7 +136,7 @@ class _Pass:
     def batches(self, size: int) -> Iterator[DocumentBatch]:
         """Batches of at most ``size`` documents."""
         for batch in self.numbered(size):
-            batch = self._without(batch, self._odd_ids(batch))
+            batch = self._without(batch, self._too_long(batch) | self._odd_ids(batch))
             self._clean(batch)
             self._check_features(batch)
             batch = self._without_repeats(batch)
@@ -148,6 +150,18 @@ class _Pass:
             for batch in self._corpus._read(file, size, self._report, self._n_docs):
                 self._n_docs += len(batch) + len(batch.faults)
                 yield batch
+
+    def _too_long(self, batch: DocumentBatch) -> dict[int, InputError]:
+        """What is wrong with texts of more characters than there may be, by place in the batch."""
+        most = self._corpus.max_characters
+        if most is None:
+            return {}
+        way_out = f"at most {most:,} were wanted (tag.max_characters={most})"
+        return {
+            i: InputError(f"{batch.places[i]}: a text of {len(text):,} characters; {way_out}")
+            for i, text in enumerate(batch.texts or ())
+            if len(text) > most
+        }
 
     def _odd_ids(self, batch: DocumentBatch) -> dict[int, InputError]:
         """What is wrong with ids and gold labels, by place in the batch."""
@@ -276,58 +290,3 @@ def _numbered_rows(batches: Iterator[DocumentBatch], start: int) -> Iterator[Doc
         batch.ids = [doc_id or str(number) for number, doc_id in enumerate(batch.ids, start + 1)]
         start += len(batch)
         yield batch
-
-
-def _grouped(records: Iterator[Document | Fault], size: int) -> Iterator[DocumentBatch]:
-    while group := list(islice(records, size)):
-        documents = [record for record in group if isinstance(record, Document)]
-        ids, texts, labels, places = (
-            [list(column) for column in zip(*documents, strict=True)] if documents else ([], [], [], [])
-        )
-        gold = [each or [] for each in labels] if any(each is not None for each in labels) else None
-        faults = [record for record in group if isinstance(record, Fault)]
-        yield DocumentBatch(ids, texts, None, gold, places, faults)
-
-
-def _resized(batches: Iterable[DocumentBatch], size: int) -> Iterator[DocumentBatch]:
-    """The same documents in batches of ``size``; a batch of ``size`` faults or more may have fewer."""
-    held: list[DocumentBatch] = []
-    n_docs = n_faults = 0
-    for batch in batches:
-        if not held and len(batch) == size:
-            yield batch
-            continue
-        held.append(batch)
-        n_docs, n_faults = n_docs + len(batch), n_faults + len(batch.faults)
-        while n_docs >= size or n_faults >= size:
-            joined = _joined(held)
-            first = joined.take(np.arange(min(size, len(joined))))
-            first.faults = joined.faults
-            yield first
-            held = [joined.take(np.arange(len(first), len(joined)))]
-            n_docs, n_faults = len(held[0]), 0
-    if n_docs or n_faults:
-        yield _joined(held)
-
-
-def _joined(batches: list[DocumentBatch]) -> DocumentBatch:
-    from scipy.sparse import vstack
-
-    faults = [fault for batch in batches for fault in batch.faults]
-    batches = [batch for batch in batches if len(batch)] or batches[:1]
-    if len(batches) == 1:
-        return replace(batches[0], faults=faults)
-    texts = [text for batch in batches for text in batch.texts or ()]
-    features = [batch.features for batch in batches if batch.features is not None]
-    gold: list[list[list[str]]] = [
-        batch.labels if batch.labels is not None else [[] for _ in batch.ids] for batch in batches
-    ]
-    has_gold = any(batch.labels is not None for batch in batches)
-    return DocumentBatch(
-        [doc_id for batch in batches for doc_id in batch.ids],
-        None if features else texts,
-        vstack(features, format="csr") if features else None,
-        [each for labels in gold for each in labels] if has_gold else None,
-        [where for batch in batches for where in batch.places],
-        faults,
-    )

@@ -38,9 +38,10 @@ def open_corpus(
     options: ReadOptions | None = None,
     report: ReadReport | None = None,
     keep_faults: bool = False,
+    max_characters: int | None = None,
 ) -> Corpus:
     """Documents of one or more files, folders or patterns, of any known format; arguments as of `Corpus`."""
-    return Corpus(paths, options, report, keep_faults)
+    return Corpus(paths, options, report, keep_faults, max_characters)
 
 
 def labels_of(

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from xmc.calibrate import frequency_bin
 from xmc.calibration import DEPTH
 from xmc.data.labels import LabelSet
 from xmc.data.records import DocumentBatch
 from xmc.data.text import clean, is_blank
-from xmc.encoders.dual import DualEncoder
+from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.errors import InputError, SettingError
 from xmc.fit import Weights
 from xmc.model import Model
@@ -55,6 +56,7 @@ class Tagger:
         self.frequency = model.counted
         self.shortlister: Shortlister = model.shortlister()
         self.run_settings = run_settings or {}
+        self._threads = torch.get_num_threads()
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", dtype: str = "auto", threads: int = 0) -> Tagger:
@@ -64,8 +66,6 @@ class Tagger:
             ArtifactError: the directory is no model, damaged, or of a newer version.
             ResourceError: the device or memory is not there.
         """
-        import torch
-
         if threads:
             torch.set_num_threads(threads)
         model = Model.load(Path(path), device, dtype)
@@ -118,8 +118,19 @@ class Tagger:
 
     def tag_batch(self, batch: DocumentBatch, options: TagOptions) -> Suggestions:
         """Suggestions for a batch of documents, in their order; a document without any has the reason."""
+        return self.suggest(batch, self.encode(batch), options)
+
+    def begin(self) -> None:
+        """Called once in each thread that uses the tagger: torch counts threads for each of them."""
+        torch.set_num_threads(self._threads)
+
+    def encode(self, batch: DocumentBatch) -> Encoded:
+        """The first half of `tag_batch`: the documents' vectors."""
+        return self.encoder.encode(batch)
+
+    def suggest(self, batch: DocumentBatch, encoded: Encoded, options: TagOptions) -> Suggestions:
+        """The other half of `tag_batch`: the suggestions for a batch that is ``encoded``."""
         options.validate()
-        encoded = self.encoder.encode(batch)
         rows = np.flatnonzero(encoded.ok)
         if not len(rows):
             return Suggestions.empty(batch.ids, _reasons(batch, encoded.ok, np.zeros(len(batch), int)))
