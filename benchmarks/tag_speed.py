@@ -36,7 +36,7 @@ class Sample:
     """The first documents of a corpus, for a job that is to tag no more than these."""
 
     def __init__(self, docs: Sequence[str], n: int) -> None:
-        self._corpus, self._n = Corpus(docs, keep_faults=True, max_characters=10_000_000), n
+        self._corpus, self._n = Corpus(docs, keep_faults=True, max_characters=20_000_000), n
         self.paths, self.options = self._corpus.paths, self._corpus.options
         self.keep_faults, self.max_characters = True, self._corpus.max_characters
 

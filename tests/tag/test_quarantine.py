@@ -247,3 +247,15 @@ def test_a_report_counts_what_is_empty(tmp_path: Path) -> None:
     docs = write(tmp_path, [*LINES[:2], '{"id": "e", "text": ""}', '{"id": "n", "text": "nothing"}'])
     report: TagReport = job(docs, tmp_path / "tags.jsonl").run()
     assert ": 4 documents (2 tagged, 2 empty), 2 suggestions, " in report.lines()[0]
+
+
+def test_a_shard_of_one_bad_document_does_not_hold_up_the_output(tmp_path: Path) -> None:
+    docs, out = (
+        write(tmp_path, [*LINES[:2], json.dumps({"id": "p", "text": "poison"})]),
+        tmp_path / "tags.jsonl",
+    )
+    assert job(docs, out).run().n_quarantined == 1
+    assert tagged(out) == ["d0", "d1"]
+    write(tmp_path, [json.dumps({"id": "p", "text": "poison"})])
+    with pytest.raises(ShardsFailedError, match="1 of 1 shards failed"):
+        job(docs, tmp_path / "none.jsonl").run()

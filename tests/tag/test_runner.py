@@ -23,9 +23,9 @@ class BackwardsRunner:
         yield from map(work, reversed(list(shards)))
 
 
-def test_local_is_the_one_runner() -> None:
+def test_runners_by_name() -> None:
     assert isinstance(open_runner("local"), LocalRunner)
-    with pytest.raises(SettingError, match=r"tag\.runner=cloud: wanted one of local"):
+    with pytest.raises(SettingError, match=r"tag\.runner=cloud: wanted one of local, ray"):
         open_runner("cloud")
 
 

@@ -168,7 +168,7 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _remove_parts(self) -> None:
-        for pattern in ("*.part", "*.quarantine"):
+        for pattern in ("*.part", "*.quarantine", "*.docs"):
             for part in self.folder.glob(pattern):
                 part.unlink()
 

@@ -35,7 +35,13 @@ class LocalRunner:
             yield from map(work.write, tagged)
 
 
-RUNNERS: dict[str, Callable[[], Runner]] = {"local": LocalRunner}
+def _ray_runner() -> Runner:
+    from xmc.tag.ray_runner import RayRunner
+
+    return RayRunner()
+
+
+RUNNERS: dict[str, Callable[[], Runner]] = {"local": LocalRunner, "ray": _ray_runner}
 
 
 def open_runner(name: str) -> Runner:

@@ -16,9 +16,10 @@ from xmc.errors import InputError, XmcError, explained
 from xmc.tag.durable import disk_errors, write_durably
 from xmc.tag.run import ADVICE, ShardRecord, ids_digest, part_path, quarantine_path
 from xmc.tag.shards import DocumentTagger, Shard, reasons
+from xmc.tag.suggestions import Suggestions
 
 if TYPE_CHECKING:
-    from xmc.tag.suggestions import Suggestions, TagOptions
+    from xmc.tag.suggestions import TagOptions
     from xmc.tag.writers import SuggestionFormat
 
 MOST_BAD = 20  # documents of a shard that may be left out because tagging them fails; more: the shard failed
@@ -136,9 +137,12 @@ class ShardWork:
             if explained(error)[1] == 3:
                 raise error
             bad = self._bad(shard.batch)
-            rows = np.setdiff1d(np.arange(len(shard.batch)), list(bad))
-            left = shard.batch.take(rows)
-            suggestions = self._suggestions(left, self.tagger.encode(left))
+            if len(bad) == len(shard.batch) and (len(bad) > 1 or shard.index == 0):
+                return _failure(shard, error)  # more likely wrong with all than with each
+            left = shard.batch.take(np.setdiff1d(np.arange(len(shard.batch)), list(bad)))
+            suggestions = Suggestions.empty([], [])
+            if len(left):
+                suggestions = self._suggestions(left, self.tagger.encode(left))
         except _TooManyError:
             return _failure(shard, error)
         except Exception as again:
@@ -159,7 +163,7 @@ class ShardWork:
                     waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
                     continue
                 found[int(rows[0])] = _fault(batch, int(rows[0]), error)
-                if len(found) > MOST_BAD or len(found) == len(batch) > 1:
+                if len(found) > MOST_BAD:
                     raise _TooManyError from None
         return found
 
