@@ -101,7 +101,7 @@ def _pooled(ray: Any, indices: list[int], work: ShardWork) -> Any:
         Worker,
         fn_constructor_args=(work,),
         batch_size=1,
-        concurrency=n_workers,
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=n_workers),
         num_cpus=min(n_cpus, there.get("CPU", n_cpus)),
         num_gpus=1 if on_gpu else None,
     )
