@@ -9,6 +9,7 @@ Ray starts on this machine.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Generator, Iterable
 from dataclasses import asdict
 from typing import Any
@@ -83,7 +84,7 @@ def _started() -> Any:
     except ImportError:
         raise ResourceError(MISSING) from None
     if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     return ray
 
