@@ -8,7 +8,6 @@ traceback of an error.
 from __future__ import annotations
 
 import difflib
-import errno
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from io import TextIOWrapper
 from types import ModuleType
 
 from xmc import __version__
-from xmc.errors import ResourceError, SettingError, XmcError
+from xmc.errors import DEBUG, SettingError, explained, one_line
 
 COMMANDS = {
     "inspect": "what a data set or an artifact holds, and what is odd in it",
@@ -31,15 +30,6 @@ COMMANDS = {
     "labels": "labels into a model, with new texts, out of use and back, without building it anew",
     "learn": "tagged documents into what a model remembers, or out of it; they count at once",
     "bench": "a row of a benchmark table: build, tag and evaluate, with what each stage costs",
-}
-# Joiners are part of words and of emoji; other invisible characters are shown escaped.
-JOINERS = "\u200c\u200d"
-DEBUG = "XMC_DEBUG"
-NO_MEMORY = "not enough memory; a smaller tag.shard_size or encoder.max_length needs less"
-# What the operating system refuses for want of something, rather than because the program asked wrongly.
-SCARCE = {
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO),
 }
 
 
@@ -119,40 +109,9 @@ def _unknown_command(name: str) -> str:
     return f"unknown command {name!r}: {offer}" if name else f"no command given: {offer}"
 
 
-def explained(error: Exception) -> tuple[str, int]:
-    """One sentence for ``error`` and the exit code of its kind."""
-    if isinstance(error, XmcError):
-        return str(error), error.exit_code
-    if isinstance(error, OSError) and error.errno in SCARCE:
-        return f"{error.filename or 'standard output or a file'}: {error.strerror}", ResourceError.exit_code
-    if _out_of_memory(error):
-        return NO_MEMORY, ResourceError.exit_code
-    found = f"{type(error).__name__}: {error} ({_origin(error)})"
-    return f"{found}; this is a bug in xmc: please report it with the traceback that {DEBUG}=1 shows", 1
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Also torch's own errors, which are no MemoryError (and torch may not be imported here)."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    return isinstance(error, RuntimeError) and "not enough memory" in str(error)
-
-
-def _origin(error: Exception) -> str:
-    """File and line in xmc where ``error`` came up, or the innermost place at all."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f"{os.sep}xmc{os.sep}" in f.filename] or frames
-    return f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}" if own else "unknown place"
-
-
 def _report(message: str, code: int) -> int:
     print(f"xmc: error: {one_line(message)}", file=sys.stderr)
     return code
-
-
-def one_line(message: str) -> str:
-    """``message`` with line breaks and control characters escaped: it may quote any file name or id."""
-    return "".join(c if c.isprintable() or c in JOINERS else ascii(c)[1:-1] for c in message)
 
 
 if __name__ == "__main__":

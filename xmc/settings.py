@@ -19,7 +19,8 @@ MAX_WHOLE = 2**31 - 1
 NONE = {"none": None, "null": None}
 # Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
 KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
-RUNNERS = ("local",)
+RUNNERS = ("local", "ray")
+ON_BAD_DOCUMENT = ("quarantine", "error")
 LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
 DENSE = ("auto", "frozen", "last", "full")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
@@ -48,17 +49,17 @@ def _only(*names: str) -> dict[str, Any]:
 
 
 def _named(default: object, words: dict[str, Any]) -> Any:
-    """A field for which some words stand for a value: ``threads=auto`` is 0."""
+    """A field for which some words stand for a value: ``threads=auto`` is None."""
     return field(default=default, metadata={"words": words})
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the machine is asked for. ``threads`` 0: as many as this process may use."""
+    """What the machine is asked for. ``threads`` None: as many as this process may use."""
 
     seed: int = 0
     device: str = "auto"
-    threads: int = _named(0, {"auto": 0})
+    threads: int | None = _named(None, {"auto": None})
     dtype: str = "auto"
     progress: str = "auto"
 
@@ -68,7 +69,8 @@ class RunSettings:
         number = self.device.removeprefix("cuda:")
         known = self.device in ("auto", "cpu", "cuda") or (number != self.device and number.isdecimal())
         require(known, "device", self.device, "auto, cpu, cuda or cuda:N")
-        require_whole("threads", self.threads, 0)
+        if self.threads is not None:
+            require_whole("threads", self.threads, 1)
         require_one_of("dtype", self.dtype, DTYPES)
         require_one_of("progress", self.progress, ("auto", "on", "off"))
 
@@ -126,12 +128,17 @@ class ShardSettings:
     """How a tagging job is cut up and where it runs."""
 
     shard_size: int = 1000
+    max_characters: int = 20_000_000
+    on_bad_document: str = "quarantine"
+    parts: bool = False
     runner: str = "local"
     evidence: bool = False
 
     def validate(self) -> None:
         """Raise a SettingError that names the first field out of range."""
         require_whole("tag.shard_size", self.shard_size, 1)
+        require_whole("tag.max_characters", self.max_characters, 1)
+        require_one_of("tag.on_bad_document", self.on_bad_document, ON_BAD_DOCUMENT)
         require_one_of("tag.runner", self.runner, RUNNERS)
 
 

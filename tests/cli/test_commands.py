@@ -121,6 +121,46 @@ def test_an_empty_document_says_why(indexed):
     assert '"reason": "empty_text"' in Path(indexed.out).read_text(encoding="utf-8").splitlines()[3]
 
 
+def test_bad_documents_are_left_out_and_told(indexed, tmp_path, capsys):
+    docs = tmp_path / "docs.jsonl"
+    docs.write_text(
+        '{"id": "a", "text": "fisheries"}\n{"id": "b", "text": 3}\n{"id": "c", "text": "budget"}\n'
+    )
+    out = tmp_path / "out.jsonl"
+    command = ["tag", "--model", indexed.model, "--docs", str(docs), "-o", str(out)]
+    assert main(command) == 2
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["a", "c"]
+    said = capsys.readouterr().err.splitlines()
+    assert "3 documents (2 tagged, 1 quarantined)" in said[-2]
+    assert said[-1].startswith(
+        f"xmc: error: {out}: all is tagged but 1 document: {out}.quarantine.jsonl tells"
+    )
+    (told,) = map(json.loads, Path(f"{out}.quarantine.jsonl").read_text().splitlines())
+    assert told["place"] == f"{docs}:2"
+    assert "text is the number 3" in told["reason"]
+    assert main(command) == 2  # the finished output is left as it is, and still lacks one
+    capsys.readouterr()
+    assert main([*command[:-1], str(tmp_path / "strict.jsonl"), "tag.on_bad_document=error"]) == 2
+    assert f"{docs}:2: text is the number 3" in capsys.readouterr().err
+    assert not (tmp_path / "strict.jsonl").exists()
+    assert main([*command[:-1], "-"]) == 2
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2
+    assert f"not tagged: {docs}:2: text is the number 3" in said.err
+
+
+def test_folders_patterns_and_standard_input(indexed, tmp_path, monkeypatch, capsys):
+    (tmp_path / "docs").mkdir()
+    for i in "ab":
+        write(tmp_path / "docs" / f"{i}.jsonl", [{"id": i, "text": "fisheries"}])
+    for n, docs in enumerate((f"{tmp_path}/docs", f"{tmp_path}/docs/*.jsonl")):
+        out = tmp_path / f"{n}.jsonl"
+        assert main(["tag", "--model", indexed.model, "--docs", docs, "-o", str(out)]) == 0
+        assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["a", "b"]
+    capsys.readouterr()
+    assert main(["tag", "--model", indexed.model, "--docs", f"{tmp_path}/x*", "-o", str(tmp_path / "x")]) == 2
+
+
 def test_inspect_data_and_artifacts(indexed, capsys):
     assert main(["inspect", indexed.labels, indexed.docs, indexed.model, "--verify"]) == 0
     said = capsys.readouterr().out

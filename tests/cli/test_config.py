@@ -93,7 +93,9 @@ def test_any_text_survives(value):
 def test_words_stand_for_values():
     tag = settings_of("tag", ["threshold=none", "threads=auto"])
     assert tag.threshold is None
-    assert tag.run.threads == 0
+    assert tag.run.threads is None
+    with pytest.raises(SettingError, match="threads=0: wanted a whole number from 1"):
+        settings_of("tag", ["threads=0"])
     assert settings_of("tag", ["threshold=null"]).threshold is None
     assert settings_of("tag", ["threshold=-1.5"]).threshold == -1.5
     assert settings_of("tag", ["top_k=auto"]).top_k is None

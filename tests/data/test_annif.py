@@ -7,6 +7,7 @@ import pytest
 from xmc.data import annif
 from xmc.data.formats import open_corpus, read_labels
 from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.records import raising
 from xmc.errors import InputError
 
 YSO = "http://www.yso.fi/onto/yso/"
@@ -17,7 +18,7 @@ TITLES = (
 
 
 def documents(path, report=None):
-    return list(annif.read_documents(path, ReadOptions(), report or ReadReport()))
+    return list(raising(annif.read_documents(path, ReadOptions(), report or ReadReport())))
 
 
 def labels(path, language="en", report=None):

@@ -7,6 +7,7 @@ import pytest
 from xmc.data import eurlex
 from xmc.data.formats import open_corpus, read_labels
 from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.records import raising
 from xmc.errors import InputError
 
 DOC = {
@@ -21,7 +22,7 @@ DOC = {
 
 
 def documents(path):
-    return list(eurlex.read_documents(path, ReadOptions(), ReadReport()))
+    return list(raising(eurlex.read_documents(path, ReadOptions(), ReadReport())))
 
 
 def test_a_folder_is_read_in_the_order_of_its_names(write):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from xmc.data import parquet
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Label, raising
 from xmc.errors import InputError
 
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1)
@@ -20,7 +20,7 @@ TEXTS = st.text(st.characters(codec="utf-8"))
 
 
 def documents(path, **options) -> list[Document]:
-    return list(parquet.read_documents(path, ReadOptions(**options), ReadReport()))
+    return list(raising(parquet.read_documents(path, ReadOptions(**options), ReadReport())))
 
 
 def labels(path, **options) -> list[Label]:

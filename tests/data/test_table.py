@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from xmc.data import table
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Label, raising
 from xmc.errors import InputError
 
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), min_size=1)
@@ -20,7 +20,7 @@ HEADER = ["id", "text", "labels"]
 
 
 def documents(path, **options) -> list[Document]:
-    return list(table.read_documents(path, ReadOptions(**options), ReadReport()))
+    return list(raising(table.read_documents(path, ReadOptions(**options), ReadReport())))
 
 
 def labels(path, **options) -> list[Label]:

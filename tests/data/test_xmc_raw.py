@@ -9,6 +9,7 @@ from xmc.data import xmc_raw
 from xmc.data.formats import labels_of, open_corpus, read_labels
 from xmc.data.gold import label_matrix
 from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.records import raising
 from xmc.errors import InputError
 
 LABELS = [
@@ -22,7 +23,7 @@ DOCS = [
 
 
 def documents(path, report=None):
-    return list(xmc_raw.read_documents(path, ReadOptions(), report or ReadReport()))
+    return list(raising(xmc_raw.read_documents(path, ReadOptions(), report or ReadReport())))
 
 
 def test_documents_have_the_uids_of_their_labels(write):

@@ -49,9 +49,14 @@ class OverlapTagger:
         self.words = [words(text) for text in labels.texts.to_pylist()]
         self.n_tagged = 0
 
-    def tag_batch(self, batch: DocumentBatch, options: TagOptions) -> Suggestions:
+    def begin(self) -> None:
+        pass
+
+    def encode(self, batch: DocumentBatch) -> list[set[str]]:
+        return [words(text) for text in batch.texts or []]
+
+    def suggest(self, batch: DocumentBatch, texts: list[set[str]], options: TagOptions) -> Suggestions:
         self.n_tagged += len(batch)
-        texts = [words(text) for text in batch.texts or []]
         scores = np.array([[self.score(text, label) for label in self.words] for text in texts], np.float32)
         allowed = np.ones(len(self.labels), bool) if options.allowed is None else options.allowed
         rows = np.where((scores > 0) & allowed, np.arange(len(self.labels)), -1)

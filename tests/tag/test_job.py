@@ -359,10 +359,10 @@ def test_evidence_reaches_the_output(case: Case) -> None:
 
 def test_a_tagger_that_answers_for_other_documents_is_a_bug(case: Case) -> None:
     class Confused(OverlapTagger):
-        def tag_batch(self, batch: Any, options: TagOptions) -> Any:
-            return super().tag_batch(batch, options).slice(0, 1)
+        def suggest(self, batch: Any, texts: Any, options: TagOptions) -> Any:
+            return super().suggest(batch, texts, options).slice(0, 1)
 
-    with pytest.raises(RuntimeError, match="shard 0: the tagger gave suggestions for other documents"):
+    with pytest.raises(RuntimeError, match="the tagger gave suggestions for other documents"):
         case.job(tagger=Confused(label_set(*LABELS))).run()
 
 

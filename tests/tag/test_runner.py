@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,27 +9,29 @@ from tests.tag.overlap import OverlapTagger, label_set
 from xmc.data.corpus import Corpus
 from xmc.errors import SettingError
 from xmc.tag.job import TagJob
-from xmc.tag.run import ShardRecord
-from xmc.tag.runner import LocalRunner, Work, open_runner
+from xmc.tag.runner import LocalRunner, Result, open_runner
 from xmc.tag.shards import Shard
+from xmc.tag.suggestions import TagOptions
+from xmc.tag.work import ShardWork
+from xmc.tag.writers import format_of
 
 
 class BackwardsRunner:
     """Gives results in the reverse order, as a runner on several machines may."""
 
-    def run(self, shards: Iterable[Shard], work: Work) -> Iterator[ShardRecord]:
-        return map(work, reversed(list(shards)))
+    def run(self, shards: Iterable[Shard], work: ShardWork) -> Generator[Result, None, None]:
+        yield from map(work, reversed(list(shards)))
 
 
-def test_local_is_the_one_runner() -> None:
+def test_runners_by_name() -> None:
     assert isinstance(open_runner("local"), LocalRunner)
-    with pytest.raises(SettingError, match=r"tag\.runner=cloud: wanted one of local"):
+    with pytest.raises(SettingError, match=r"tag\.runner=cloud: wanted one of local, ray"):
         open_runner("cloud")
 
 
-def test_the_local_runner_takes_a_shard_only_when_it_starts_on_it(tmp_path: Path) -> None:
+def test_the_local_runner_takes_few_shards_ahead(tmp_path: Path) -> None:
     docs = tmp_path / "docs.jsonl"
-    docs.write_text("".join(f'{{"id": "d{i}", "text": "ships"}}\n' for i in range(6)))
+    docs.write_text("".join(f'{{"id": "d{i}", "text": "ships"}}\n' for i in range(40)))
     taken: list[int] = []
 
     def shards() -> Iterator[Shard]:
@@ -37,11 +39,11 @@ def test_the_local_runner_takes_a_shard_only_when_it_starts_on_it(tmp_path: Path
             taken.append(i)
             yield Shard(i, batch)
 
-    def work(shard: Shard) -> ShardRecord:
-        assert taken[-1] == shard.index
-        return ShardRecord(shard.index, len(shard.batch), 0, {}, "", 0, "")
-
-    assert [r.index for r in LocalRunner().run(shards(), work)] == [0, 1, 2]
+    work = ShardWork(OverlapTagger(label_set(("L1", "ships"))), TagOptions(), format_of("-"), tmp_path)
+    for n, found in enumerate(LocalRunner().run(shards(), work)):
+        assert found.index == n
+        assert (tmp_path / f"{n:08d}.part").exists()
+        assert taken[-1] <= n + 6  # one in each step, and one waiting before each
 
 
 def test_the_order_of_results_does_not_matter(tmp_path: Path) -> None:

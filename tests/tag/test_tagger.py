@@ -197,3 +197,37 @@ def test_probabilities_rise_with_scores_and_overflow_nothing():
     assert found == pytest.approx(
         [0, 1 / (1 + np.exp(11)), 1 / (1 + np.e), 1 / (1 + np.exp(-9)), 1], abs=1e-6
     )
+
+
+def test_a_stream_of_texts_is_tagged_as_it_is_read(tagger):
+    taken = []
+
+    def texts():
+        for i in range(20):
+            taken.append(i)
+            yield f"air transport and fisheries {i}"
+
+    found = tagger.tag_stream(texts(), top_k=2, size=3)
+    assert taken == []
+    first = next(found)
+    assert len(taken) == 6  # one batch used, the next at work
+    assert [first, *found] == tagger.tag([f"air transport and fisheries {i}" for i in range(20)], top_k=2)
+    assert list(tagger.tag_stream([])) == []
+
+
+def test_a_stream_names_what_is_wrong_at_once_or_in_its_turn(tagger):
+    with pytest.raises(InputError, match="one text was given"):
+        tagger.tag_stream("a text")
+    with pytest.raises(SettingError, match="size=0"):
+        tagger.tag_stream([], size=0)
+    with pytest.raises(SettingError, match="top_k"):
+        tagger.tag_stream([], top_k=-1)
+    found = tagger.tag_stream(["fisheries", "air", 3], size=2)
+    assert len([next(found), next(found)]) == 2
+    with pytest.raises(InputError, match="text 2 is a int"):
+        next(found)
+
+
+def test_threads_are_a_number_from_one_up(path):
+    with pytest.raises(SettingError, match="threads=0"):
+        Tagger.load(path, threads=0)

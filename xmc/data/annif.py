@@ -13,13 +13,14 @@ import csv
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from xmc.data import files
 from xmc.data.languages import distance, is_other
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label, LabelName
+from xmc.data.records import Document, Fault, Label, LabelName, attempt
 from xmc.data.text import shorten
 from xmc.errors import InputError, place
 
@@ -30,7 +31,7 @@ _TEXT_SUFFIXES = (".txt", ".txt.gz", ".txt.zst")
 Rows = Iterator[tuple[int, list[str]]]
 
 
-def read_documents(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document]:
+def read_documents(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document | Fault]:
     """Documents of a TSV or CSV corpus or of a folder of full texts, in the order of their names."""
     if not files.is_stdin(path) and path.is_dir():
         return _folder(path, options)
@@ -48,7 +49,7 @@ def read_labels(path: Path, options: ReadOptions, report: ReadReport) -> Iterato
 # --- corpora
 
 
-def _short_texts(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document]:
+def _short_texts(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document | Fault]:
     lines, header = _opened(path, options)
     if "subject_uris" in header or "subject_labels" in header:
         yield from _csv_documents(path, lines, header)
@@ -56,7 +57,8 @@ def _short_texts(path: Path, options: ReadOptions, report: ReadReport) -> Iterat
     for number, line in lines:
         line = files.strip_end(line)
         if line.strip():
-            yield _tsv_document(line, place(path, number), report)
+            where = place(path, number)
+            yield attempt(partial(_tsv_document, line, where, report), where)
 
 
 def _tsv_document(line: str, where: str, report: ReadReport) -> Document:
@@ -98,22 +100,27 @@ def _csv_documents(path: Path, lines: Iterator[tuple[int, str]], header: list[st
         yield Document(cells.get("document_id", "").strip(), cells["text"], gold, place(path, number))
 
 
-def _folder(path: Path, options: ReadOptions) -> Iterator[Document]:
+def _folder(path: Path, options: ReadOptions) -> Iterator[Document | Fault]:
     names = sorted(os.listdir(path))
+    beside = frozenset(names)
     for name in names:
         if name.lower().endswith(_TEXT_SUFFIXES):
-            stem = name[: name.lower().rindex(".txt")]
-            gold = _subjects_beside(path / stem, options)
-            yield Document(stem, files.read_text(path / name, options), gold, str(path / name))
+            yield attempt(partial(_full_text, path / name, beside, options), str(path / name))
 
 
-def _subjects_beside(stem: Path, options: ReadOptions) -> list[str] | None:
-    """URIs of ``stem.tsv``, otherwise label texts of ``stem.key``, otherwise None."""
+def _full_text(path: Path, beside: frozenset[str], options: ReadOptions) -> Document:
+    stem = path.name[: path.name.lower().rindex(".txt")]
+    gold = _subjects_beside(path.with_name(stem), beside, options)
+    return Document(stem, files.read_text(path, options), gold, str(path))
+
+
+def _subjects_beside(stem: Path, beside: frozenset[str], options: ReadOptions) -> list[str] | None:
+    """URIs of ``stem.tsv``, otherwise label texts of ``stem.key``, otherwise None; ``beside``: all names."""
     tsv, key = (stem.with_name(stem.name + suffix) for suffix in (".tsv", ".key"))
-    if tsv.exists():
+    if tsv.name in beside:
         lines = files.text_lines(tsv, options)
         return [_subject_uri(line, place(tsv, number)) for number, line in lines if line.strip()]
-    if key.exists():
+    if key.name in beside:
         return [LabelName(line.strip()) for _, line in files.text_lines(key, options) if line.strip()]
     return None
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from xmc.data.detect import Format, document_format
+from xmc.data.batching import grouped, resized
+from xmc.data.detect import Format
 from xmc.data.gold import GoldReader, label_matrix
 from xmc.data.label_builder import check_id, hashes
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, DocumentBatch
+from xmc.data.paths import formats_of, matching, parts_of
+from xmc.data.records import Document, DocumentBatch, Fault, raising
 from xmc.data.text import clean, has_surrogate, is_blank, shorten
 from xmc.errors import InputError, SettingError
 
@@ -25,10 +26,13 @@ NUMBERED = "documents had no id and were numbered"
 class Corpus:
     """Documents of one or more files, all of text or all rows of sparse features, in file order.
 
-    Iterating again reads the files again (standard input and pipes from a temporary copy). Documents of a
-    file without ids are numbered from 1, through all files. What reading repaired is counted in ``report``
-    once, when the files have been read to their end for the first time; then ``n_docs`` tells how many
-    documents each file has, without repeats that were left out.
+    A path may also be a folder of document files or a pattern (`xmc.data.paths`). Iterating again reads the
+    files again (standard input and pipes from a temporary copy). Documents of a file without ids are numbered
+    from 1, through all files. What reading repaired is counted in ``report`` once, when the files have been
+    read to their end for the first time; then ``n_docs`` tells how many documents each given path has,
+    without repeats that were left out. ``keep_faults``: what is no document does not stop the reading but
+    stands in the ``faults`` of its batch. ``max_characters``: a text of more is no document, and a batch ends
+    before its texts would have more together.
     """
 
     def __init__(
@@ -36,51 +40,86 @@ class Corpus:
         paths: Sequence[str | Path],
         options: ReadOptions | None = None,
         report: ReadReport | None = None,
+        keep_faults: bool = False,
+        max_characters: int | None = None,
     ) -> None:
-        self.paths = [Path(path) for path in paths]
         self.options = options or ReadOptions()
         self.report = report if report is not None else ReadReport()
+        self.keep_faults, self.max_characters = keep_faults, max_characters
         self._reported = False
         self.n_docs: list[int] = []
         self.options.validate()
-        if not self.paths:
+        if not paths:
             raise SettingError("no documents given; at least one file was wanted")
-        self.formats: list[Format] = [document_format(path, self.options) for path in self.paths]
+        given = [matching(path) for path in paths]
+        self.paths = [path for found in given for path in found]
+        self._files = [
+            (number, part)
+            for number, found in enumerate(given)
+            for path in found
+            for part in parts_of(path, self.options, self.report)
+        ]
+        self.n_given = len(given)
+        self.formats = formats_of([path for _, path in self._files], self.options, keep_faults)
         self.has_text = self._same_kind()
 
     def _same_kind(self) -> bool:
-        kinds = [hasattr(f.load(), "read_documents") for f in self.formats]
-        if len(set(kinds)) > 1:
-            text, sparse = self.paths[kinds.index(True)], self.paths[kinds.index(False)]
-            raise InputError(f"{sparse} holds sparse features and {text} text; files of one kind were wanted")
-        return kinds[0]
+        found = zip(self.formats, self._files, strict=True)
+        of_kind = {
+            hasattr(f.load(), "read_documents"): path for f, (_, path) in found if isinstance(f, Format)
+        }
+        if len(of_kind) > 1:
+            what = f"{of_kind[False]} holds sparse features and {of_kind[True]} text"
+            raise InputError(f"{what}; files of one kind were wanted")
+        return next(iter(of_kind))
 
     @cached_property
     def n_features(self) -> int | None:
         """Number of features of documents that are rows of sparse features; None for text."""
         if self.has_text:
             return None
-        first = next(self._read(0, 1, ReadReport()), None)
+        first = next(self._read(0, 1, ReadReport(), 0), None)
         return None if first is None or first.features is None else int(first.features.shape[1])
 
     def batches(self, size: int = 1024) -> Iterator[DocumentBatch]:
-        """All documents, ``size`` to a batch but for the last one."""
+        """All documents, ``size`` to a batch but for the last one and those that ``max_characters`` ends."""
         if size < 1:
             raise ValueError(f"a batch of {size} documents; at least 1 was wanted")
         report = ReadReport()
         passing = _Pass(self, report)
-        yield from _resized(passing.batches(size), size)
+        yield from resized(passing.batches(size), size, self.max_characters)
         if not self._reported:
             self._reported, self.n_docs = True, passing.kept
             self.report.merge(report)
 
-    def _read(self, file: int, size: int, report: ReadReport) -> Iterator[DocumentBatch]:
-        """Batches of one file as its format gives them."""
-        module, path = self.formats[file].load(), self.paths[file]
-        if self.has_text:
-            return _grouped(module.read_documents(path, self.options, report), size)
-        batches: Iterator[DocumentBatch] = module.read_batches(path, size, self.options, report)
-        return batches
+    def _read(self, file: int, size: int, report: ReadReport, start: int) -> Iterator[DocumentBatch]:
+        """Batches of one file as its format gives them. Without ids they are numbered behind ``start``."""
+        found, path = self.formats[file], self._files[file][1]
+        if not self.has_text and isinstance(found, Format):
+            return _numbered_rows(found.load().read_batches(path, size, self.options, report), start)
+        records = self._records(found, path, report)
+        numbered = _numbered(records if self.keep_faults else raising(records), report, start)
+        return grouped(numbered, size, self.max_characters)
+
+    def _records(
+        self, found: Format | InputError, path: Path, report: ReadReport
+    ) -> Iterator[Document | Fault]:
+        """Documents and faults of a text file; where it cannot be read further, a last fault says so.
+
+        Raises: InputError where that is the first thing in the only file, or faults are not kept.
+        """
+        n_read = 0
+        try:
+            if isinstance(found, InputError):
+                raise found
+            for record in found.load().read_documents(path, self.options, report):
+                n_read += 1
+                yield record
+        except InputError as error:
+            if not self.keep_faults or (not n_read and len(self._files) == 1):
+                raise
+            left = "the rest of the file was not read" if n_read else "the file was not read"
+            yield Fault(str(path), InputError(f"{error}; {left}"), ends_file=True)
 
 
 class _Pass:
@@ -90,42 +129,66 @@ class _Pass:
         self._corpus, self._report = corpus, report
         self._seen = _SeenIds()
         self._n_docs = 0
-        self.kept: list[int] = []  # documents of each file so far, without repeats
+        self.kept = [0] * corpus.n_given  # documents of each given path so far, without repeats
+        self._given = 0
         self._n_features: int | None = None
 
     def batches(self, size: int) -> Iterator[DocumentBatch]:
         """Batches of at most ``size`` documents."""
         for batch in self.numbered(size):
-            self._check_ids(batch)
+            batch = self._without(batch, self._too_long(batch) | self._odd_ids(batch))
             self._clean(batch)
             self._check_features(batch)
             batch = self._without_repeats(batch)
-            self.kept[-1] += len(batch)
+            self.kept[self._given] += len(batch)
             yield batch
 
     def numbered(self, size: int) -> Iterator[DocumentBatch]:
         """Batches as their formats give them, but every document with an id."""
-        for file in range(len(self._corpus.paths)):
-            self.kept.append(0)
-            before = self._n_docs
-            for batch in self._corpus._read(file, size, self._report):
-                for i, doc_id in enumerate(batch.ids):
-                    if not doc_id:
-                        batch.ids[i] = str(self._n_docs + i + 1)
-                        if batch.texts is not None:  # rows of features never have ids
-                            self._report.count(NUMBERED, batch.places[i])
-                self._n_docs += len(batch)
+        for file, (given, path) in enumerate(self._corpus._files):
+            self._given, before = given, self._n_docs
+            for batch in self._corpus._read(file, size, self._report, self._n_docs):
+                self._n_docs += len(batch) + len(batch.faults)
                 yield batch
             if self._n_docs == before:
-                self._report.count("document files held no document", str(self._corpus.paths[file]))
+                self._report.count("document files held no document", str(path))
 
-    def _check_ids(self, batch: DocumentBatch) -> None:
-        for doc_id, where in zip(batch.ids, batch.places, strict=True):
-            check_id(doc_id, "document", where)
-        for gold, where in zip(batch.labels or (), batch.places, strict=False):
+    def _too_long(self, batch: DocumentBatch) -> dict[int, InputError]:
+        """What is wrong with texts of more characters than there may be, by place in the batch."""
+        most = self._corpus.max_characters
+        if most is None:
+            return {}
+        way_out = f"at most {most:,} were wanted (tag.max_characters={most})"
+        return {
+            i: InputError(f"{batch.places[i]}: a text of {len(text):,} characters; {way_out}")
+            for i, text in enumerate(batch.texts or ())
+            if len(text) > most
+        }
+
+    def _odd_ids(self, batch: DocumentBatch) -> dict[int, InputError]:
+        """What is wrong with ids and gold labels, by place in the batch."""
+        found: dict[int, InputError] = {}
+        for i, (doc_id, where) in enumerate(zip(batch.ids, batch.places, strict=True)):
+            try:
+                check_id(doc_id, "document", where)
+            except InputError as error:
+                found[i] = error
+        for i, (gold, where) in enumerate(zip(batch.labels or (), batch.places, strict=False)):
             bad = next((label_id for label_id in gold if not label_id or has_surrogate(label_id)), None)
             if bad is not None:
-                raise InputError(f"{where}: gold label id {shorten(bad)!r}; Unicode text was wanted")
+                found[i] = InputError(f"{where}: gold label id {shorten(bad)!r}; Unicode text was wanted")
+        return found
+
+    def _without(self, batch: DocumentBatch, wrong: Mapping[int, InputError]) -> DocumentBatch:
+        """The batch with some documents made faults. Raises the first of them where faults are not kept."""
+        if not wrong:
+            return batch
+        if not self._corpus.keep_faults:
+            raise next(iter(wrong.values()))
+        left = batch.take(np.setdiff1d(np.arange(len(batch)), list(wrong)))
+        found = [Fault(batch.places[i], error, batch.ids[i]) for i, error in sorted(wrong.items())]
+        left.faults = batch.faults + found
+        return left
 
     def _clean(self, batch: DocumentBatch) -> None:
         for i, text in enumerate(batch.texts or ()):
@@ -155,13 +218,17 @@ class _Pass:
         repeats = self._seen.add(batch.ids)
         if not len(repeats):
             return batch
-        if self._corpus.options.on_duplicate == "error":
+        if self._corpus.options.on_duplicate == "first":
             for i in repeats:
-                self._refuse(batch.ids[i], self._n_docs - len(batch) + i, batch.places[i])
-            return batch
+                self._report.count("documents had an id that stood before and were left out", batch.places[i])
+            left = batch.take(np.setdiff1d(np.arange(len(batch)), repeats))
+            left.faults = batch.faults
+            return left
+        if self._corpus.keep_faults:
+            return self._without(batch, {int(i): _stood_before(batch, i) for i in repeats})
         for i in repeats:
-            self._report.count("documents had an id that stood before and were left out", batch.places[i])
-        return batch.take(np.setdiff1d(np.arange(len(batch)), repeats))
+            self._refuse(batch.ids[i], self._n_docs - len(batch) + i, batch.places[i])
+        return batch
 
     def _refuse(self, doc_id: str, position: int, where: str) -> None:
         """Raise for a repeated id; reading again finds its first place, or that only hashes are equal."""
@@ -203,46 +270,25 @@ class _SeenIds:
         self._runs.append(run)
 
 
-def _grouped(documents: Iterator[Document], size: int) -> Iterator[DocumentBatch]:
-    while group := list(islice(documents, size)):
-        ids, texts, labels, places = (list(column) for column in zip(*group, strict=True))
-        gold = [each or [] for each in labels] if any(each is not None for each in labels) else None
-        yield DocumentBatch(ids, texts, None, gold, places)
+def _stood_before(batch: DocumentBatch, i: int) -> InputError:
+    what = f"document id {batch.ids[i]!r} stood before; ids must differ (or pass `on_duplicate=first`)"
+    return InputError(f"{batch.places[i]}: {what}")
 
 
-def _resized(batches: Iterable[DocumentBatch], size: int) -> Iterator[DocumentBatch]:
-    """The same documents in batches of ``size``."""
-    held: list[DocumentBatch] = []
+def _numbered(
+    records: Iterator[Document | Fault], report: ReadReport, start: int
+) -> Iterator[Document | Fault]:
+    """A document without id gets its number among all records, from ``start + 1``."""
+    for number, record in enumerate(records, start + 1):
+        if not record.id and isinstance(record, Document):
+            report.count(NUMBERED, record.place)
+            record = record._replace(id=str(number))
+        yield record
+
+
+def _numbered_rows(batches: Iterator[DocumentBatch], start: int) -> Iterator[DocumentBatch]:
+    """As `_numbered`, for rows of features, which never have ids."""
     for batch in batches:
-        if not held and len(batch) == size:
-            yield batch
-            continue
-        held.append(batch)
-        while sum(map(len, held)) >= size:
-            whole = joined(held)
-            yield whole.take(np.arange(size))
-            held = [whole.take(np.arange(size, len(whole)))]
-    if sum(map(len, held)):
-        yield joined(held)
-
-
-def joined(batches: list[DocumentBatch]) -> DocumentBatch:
-    """The documents of all batches (one at least), one after another."""
-    from scipy.sparse import vstack
-
-    batches = [batch for batch in batches if len(batch)] or batches[:1]
-    if len(batches) == 1:
-        return batches[0]
-    texts = [text for batch in batches for text in batch.texts or ()]
-    features = [batch.features for batch in batches if batch.features is not None]
-    gold: list[list[list[str]]] = [
-        batch.labels if batch.labels is not None else [[] for _ in batch.ids] for batch in batches
-    ]
-    has_gold = any(batch.labels is not None for batch in batches)
-    return DocumentBatch(
-        [doc_id for batch in batches for doc_id in batch.ids],
-        None if features else texts,
-        vstack(features, format="csr") if features else None,
-        [each for labels in gold for each in labels] if has_gold else None,
-        [where for batch in batches for where in batch.places],
-    )
+        batch.ids = [doc_id or str(number) for number, doc_id in enumerate(batch.ids, start + 1)]
+        start += len(batch)
+        yield batch

@@ -21,6 +21,11 @@ from xmc.errors import InputError
 _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd")
 _JSON_SUFFIX = (".jsonl", ".json", ".ndjson")
 _URIS = re.compile(r"\s*(<[^>\s]+>(\s+|\Z)|(https?|urn):\S+(\s+|\Z))+")
+# Keys that only the documents of EURLEX57K have.
+_EURLEX_KEYS = frozenset({"celex_id", "recitals", "main_body", "attachments"})
+# Of Arrow data: what a file begins with, what a stream does, and names in a saved data set's folder.
+_ARROW_MARKS = (b"ARROW1", b"\xff\xff\xff\xff")
+_SAVED = {"state.json", "dataset_dict.json"}
 _SPARSE = re.compile(r"(\d+(,\d+)*)?( +\d+:\S+)+\s*")
 
 
@@ -112,10 +117,24 @@ def _is_raw_xmc(probe: Probe) -> bool:
     return "uid" in probe.json_keys and bool(probe.json_keys & {"title", "content", "target_ind"})
 
 
+def _is_arrow(probe: Probe) -> bool:
+    saved = any(name in _SAVED or name.endswith(".arrow") for name in probe.entries)
+    return saved or probe.head.startswith(_ARROW_MARKS)
+
+
 def _is_eurlex(probe: Probe) -> bool:
-    folders = {"train", "dev", "test"} & set(probe.entries)
-    has_json = any(_suffix(name) == ".json" for name in probe.entries)
-    return bool(folders) or has_json or "celex_id" in probe.json_keys
+    if not probe.is_dir:
+        return "celex_id" in probe.json_keys
+    names = [name for name in os.listdir(probe.path) if _suffix(name) == ".json"]
+    if not names:
+        return bool({"train", "dev", "test"} & set(probe.entries))
+    first = Probe(probe.path / min(names), probe.options)
+    return not _is_plain_record(first.json_keys)
+
+
+def _is_plain_record(keys: frozenset[str]) -> bool:
+    """Whether a JSON object is a record as in JSON lines, rather than one of EURLEX57K."""
+    return "text" in keys and not keys & _EURLEX_KEYS
 
 
 def _is_eurlex_concepts(probe: Probe) -> bool:
@@ -164,6 +183,12 @@ def _is_table(probe: Probe) -> bool:
     return "\t" in probe.first and probe.suffix not in _JSON_SUFFIX
 
 
+def known_suffix(path: Path) -> bool:
+    """Whether some format of documents goes by the suffix of a file's name."""
+    return any(_suffix(path.name) in f.suffixes for f in DOCUMENT_FORMATS)
+
+
+_ARROW = Format("Arrow, or a Hugging Face data set on disk", "arrow", _is_arrow, (".arrow",))
 _PARQUET = Format("Parquet", "parquet", lambda p: p.head.startswith(b"PAR1"), (".parquet",))
 _PECOS = Format("PECOS X.npz with Y.npz", "pecos", _is_pecos, (".npz",), defines_labels=True)
 _RAW = Format("XMC repository raw text (trn.json)", "xmc_raw", _is_raw_xmc, defines_labels=True)
@@ -173,6 +198,7 @@ _TABLE = Format("CSV or TSV", "table", _is_table, (".csv", ".tsv", ".tab"))
 
 DOCUMENT_FORMATS = (
     _PARQUET,
+    _ARROW,
     _PECOS,
     _RAW,
     Format("EURLEX57K folder of JSON files", "eurlex", _is_eurlex),

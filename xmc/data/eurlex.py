@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from xmc.data import fields, files
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Fault, Label, attempt
 from xmc.errors import InputError
 
 SPLITS = ("train", "dev", "test")
@@ -21,16 +22,20 @@ _SECTIONS = ("title", "header", "recitals", "main_body", "attachments")
 _SUFFIXES = (".json", ".json.gz", ".json.zst")
 
 
-def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document]:
+def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document | Fault]:
     """Documents of a split's folder, in the order of their file names, or of one such file."""
     for file in _document_files(path):
-        record = _object(file, options)
-        if not any(name in record for name in (*_SECTIONS, "celex_id")):
-            raise InputError(f"{file}: no EURLEX57K document: it has none of {', '.join(_SECTIONS)}")
-        parts = [part for name in _SECTIONS for part in _parts(record, name, str(file), options)]
-        celex_id = fields.text_field(record, "celex_id", str(file), options) or file.name.split(".json")[0]
-        gold = fields.ids_field(record, "concepts", str(file), options)
-        yield Document(celex_id, "\n".join(parts), gold, str(file))
+        yield attempt(partial(_document, file, options), str(file))
+
+
+def _document(file: Path, options: ReadOptions) -> Document:
+    record = _object(file, options)
+    if not any(name in record for name in (*_SECTIONS, "celex_id")):
+        raise InputError(f"{file}: no EURLEX57K document: it has none of {', '.join(_SECTIONS)}")
+    parts = [part for name in _SECTIONS for part in _parts(record, name, str(file), options)]
+    celex_id = fields.text_field(record, "celex_id", str(file), options) or file.name.split(".json")[0]
+    gold = fields.ids_field(record, "concepts", str(file), options)
+    return Document(celex_id, "\n".join(parts), gold, str(file))
 
 
 def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:

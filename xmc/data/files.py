@@ -56,6 +56,14 @@ def open_seekable(path: Path) -> BinaryIO:
 
 def raw_lines(path: Path, options: ReadOptions) -> Iterator[tuple[int, str]]:
     r"""Number (from 1) and text of every line, split at \n only, with its line end, without a BOM."""
+    for number, line in lines_or_faults(path, options):
+        if isinstance(line, InputError):
+            raise line
+        yield number, line
+
+
+def lines_or_faults(path: Path, options: ReadOptions) -> Iterator[tuple[int, str | InputError]]:
+    r"""As `raw_lines`, but a line that is not of the encoding is given as what is wrong with it."""
     with open_bytes(path) as stream:
         wide = len("\n".encode(options.encoding)) != 1
         lines = _wide_lines if wide else _byte_lines
@@ -85,9 +93,16 @@ def read_text(path: Path, options: ReadOptions) -> str:
 
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
-    """The first ``size`` decompressed bytes, for telling formats apart."""
+    """The first ``size`` decompressed bytes, for telling formats apart; fewer where damage comes before."""
+    found = b""
     with open_bytes(path) as stream:
-        return stream.read(size)
+        try:
+            while len(found) < size and (more := stream.read1(size - len(found))):  # type: ignore[attr-defined]
+                found += more
+        except InputError:
+            if not found:
+                raise
+    return found
 
 
 def decode_head(data: bytes, path: Path, options: ReadOptions) -> str:
@@ -283,7 +298,7 @@ class _Inflated(io.RawIOBase):
 # --- decoding
 
 
-def _byte_lines(stream: BinaryIO, path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+def _byte_lines(stream: BinaryIO, path: Path, encoding: str) -> Iterator[tuple[int, str | InputError]]:
     r"""Lines of an encoding in which the byte 0A is \n and nothing else (UTF-8 and the 8-bit ones)."""
     first = stream.peek(4096)[:4096]  # type: ignore[attr-defined]
     _refuse_utf16(first, path, encoding)
@@ -296,7 +311,8 @@ def _byte_lines(stream: BinaryIO, path: Path, encoding: str) -> Iterator[tuple[i
         try:
             line = data.decode(codec)
         except UnicodeDecodeError as error:
-            raise _bad_bytes(path, number, data, codec, error) from None
+            yield number, _bad_bytes(path, number, data, codec, error)
+            continue
         yield number, line.removeprefix("\ufeff") if number == 1 else line
 
 

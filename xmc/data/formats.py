@@ -34,10 +34,14 @@ def read_labels(
 
 
 def open_corpus(
-    paths: Sequence[str | Path], options: ReadOptions | None = None, report: ReadReport | None = None
+    paths: Sequence[str | Path],
+    options: ReadOptions | None = None,
+    report: ReadReport | None = None,
+    keep_faults: bool = False,
+    max_characters: int | None = None,
 ) -> Corpus:
-    """Documents of one or more files or folders of any known format."""
-    return Corpus(paths, options, report)
+    """Documents of one or more files, folders or patterns, of any known format; arguments as of `Corpus`."""
+    return Corpus(paths, options, report, keep_faults, max_characters)
 
 
 def labels_of(

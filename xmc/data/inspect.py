@@ -14,6 +14,7 @@ from xmc.data.inspect_documents import DocumentsFound, inspect_documents
 from xmc.data.inspect_labels import LabelsFound, inspect_labels
 from xmc.data.labels import LabelSet
 from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.records import raising
 from xmc.data.table import has_header
 from xmc.data.tally import Findings
 from xmc.errors import InputError
@@ -132,7 +133,7 @@ def _record_is_label(found: detect.Format, path: Path, options: ReadOptions) -> 
         return True
     module = found.load()
     try:
-        document = next(module.read_documents(path, options, ReadReport()), None)
+        document = next(raising(module.read_documents(path, options, ReadReport())), None)
         if document is not None and document.labels is not None:
             return False
         label = next(module.read_labels(path, options, ReadReport()), None)

@@ -18,7 +18,7 @@ from xmc.data.gold import gold_rows
 from xmc.data.labels import LabelSet
 from xmc.data.oddities import oddities
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, DocumentBatch
+from xmc.data.records import DocumentBatch, raising
 from xmc.data.tally import Findings, Hashes, Lengths, hashes
 from xmc.data.text import is_blank
 
@@ -172,7 +172,7 @@ def _raw_batches(
     if hasattr(module, "read_batches"):
         yield from module.read_batches(path, _BATCH, options, report)
         return
-    documents: Iterator[Document] = module.read_documents(path, options, report)
+    documents = raising(module.read_documents(path, options, report))
     while group := list(islice(documents, _BATCH)):
         ids, texts, labels, places = (list(column) for column in zip(*group, strict=True))
         gold = None if all(each is None for each in labels) else [each or [] for each in labels]

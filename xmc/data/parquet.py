@@ -6,7 +6,7 @@ others are not read. Ids may be strings or integers; lists are list columns or c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,52 +16,64 @@ import pyarrow.parquet as pq
 from xmc.data import fields
 from xmc.data.files import open_seekable
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Fault, Label
 from xmc.errors import InputError, place
 
 _BLOCK = 1024
 _LISTS = ("labels", "alt", "broader")
+TEXT_FIELDS = ("text", "title")
 
 
-def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document]:
+def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document | Fault]:
     """Documents of every row; the place is ``file:row``, from 1."""
+    return documents(_records(path, fields.DOCUMENT_FIELDS, TEXT_FIELDS), options)
+
+
+def documents(rows: Iterable[tuple[str, dict[str, Any]]], options: ReadOptions) -> Iterator[Document | Fault]:
+    """The documents of one file, from place and values of its rows."""
     rule = fields.IdRule()
-    for where, record in _records(path, options, fields.DOCUMENT_FIELDS, ("text", "title")):
-        yield rule.check(fields.document(record, where, options))
+    for where, record in rows:
+        try:
+            yield rule.check(fields.document(_record(record, where, options), where, options))
+        except InputError as error:
+            yield Fault(where, error)
 
 
 def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:
     """Labels of every row; the place is ``file:row``, from 1."""
-    for where, record in _records(path, options, fields.LABEL_FIELDS, ("id",)):
-        yield fields.label(record, where, options)
+    for where, record in _records(path, fields.LABEL_FIELDS, ("id",)):
+        yield fields.label(_record(record, where, options), where, options)
 
 
 def _records(
-    path: Path, options: ReadOptions, wanted: tuple[str, ...], needed: tuple[str, ...]
+    path: Path, wanted: tuple[str, ...], needed: tuple[str, ...]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     with open_seekable(path) as stream:
         row = 0
         try:
             file = pq.ParquetFile(stream)
-            columns = _columns(file.schema_arrow.names, wanted, needed, path)
+            columns = columns_of(file.schema_arrow.names, wanted, needed, path)
             for batch in file.iter_batches(_BLOCK, columns=list(columns)):
-                names = [columns[name] for name in batch.schema.names]
-                decoded = [_values(batch.column(i), name) for i, name in enumerate(names)]
-                for values in zip(*decoded, strict=True):
+                for record in rows(batch, columns):
                     row += 1
-                    yield (
-                        place(path, row),
-                        _record(dict(zip(names, values, strict=True)), place(path, row), options),
-                    )
+                    yield place(path, row), record
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"{path}: damaged Parquet file after row {row}: {reason}") from None
 
 
-def _columns(
-    found: list[str], wanted: tuple[str, ...], needed: tuple[str, ...], path: Path
+def rows(batch: pa.RecordBatch, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The values of each row; ``columns``: the field of each column that is read, by its name."""
+    read = [name for name in batch.schema.names if name in columns]
+    names = [columns[name] for name in read]
+    decoded = [_values(batch.column(name), columns[name]) for name in read]
+    return (dict(zip(names, values, strict=True)) for values in zip(*decoded, strict=True))
+
+
+def columns_of(
+    found: Sequence[str], wanted: tuple[str, ...], needed: tuple[str, ...], path: Path
 ) -> dict[str, str]:
-    """Column name in the file of every field that is there."""
+    """Field by column name in the file, of every field that is there."""
     columns = {name: name.lower() for name in found if name.lower() in wanted}
     if not set(needed) & set(columns.values()):
         raise InputError(

@@ -6,11 +6,12 @@ gold labels, numbering of documents without an id and the checks for duplicates 
 
 A document format is a module of ``xmc.data`` with one of
 
-    read_documents(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document]
+    read_documents(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document | Fault]
     read_batches(path: Path, size: int, options: ReadOptions, report: ReadReport) -> Iterator[DocumentBatch]
 
-(the second for documents that are rows of given sparse features, every batch of at most ``size``), a label
-format one with
+(the second for documents that are rows of given sparse features, every batch of at most ``size``). The first
+yields a record that is no document as a `Fault`, so that the corpus can go on behind it; what it raises ends
+the file. A label format is a module with
 
     read_labels(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Label]
 
@@ -19,8 +20,11 @@ format one with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from xmc.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +52,42 @@ class Document(NamedTuple):
     place: str
 
 
+class Fault(NamedTuple):
+    """A record that is no document.
+
+    place: ``file:line``, or the file alone where what is left of it could not be read.
+    error: what is wrong with it.
+    id: of the document, "" where it is not known.
+    ends_file: the rest of the file was not read.
+    """
+
+    place: str
+    error: InputError
+    id: str = ""
+    ends_file: bool = False
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, without the place."""
+        return str(self.error).removeprefix(f"{self.place}: ")
+
+
+def attempt(make: Callable[[], Document], where: str) -> Document | Fault:
+    """The document that ``make`` gives, or what is wrong with the record at ``where``."""
+    try:
+        return make()
+    except InputError as error:
+        return Fault(where, error)
+
+
+def raising(records: Iterator[Document | Fault]) -> Iterator[Document]:
+    """The documents; the first fault is raised."""
+    for record in records:
+        if isinstance(record, Fault):
+            raise record.error
+        yield record
+
+
 class Label(NamedTuple):
     """One label of a vocabulary: its text, other names, description and the ids of broader labels."""
 
@@ -69,6 +109,7 @@ class DocumentBatch:
     features: (n_docs, n_features) float32, or None for text documents.
     labels: gold label ids of each document; None where the format or file has none.
     places: ``file:line`` of each document.
+    faults: records beside these that are no documents.
     """
 
     ids: list[str]
@@ -76,12 +117,13 @@ class DocumentBatch:
     features: csr_matrix | None
     labels: list[list[str]] | None
     places: list[str]
+    faults: list[Fault] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def take(self, rows: np.ndarray) -> DocumentBatch:
-        """The documents at the (n,) rows, in their order."""
+        """The documents at the (n,) rows, in their order, without the faults."""
 
         def pick(values: list) -> list:
             return [values[i] for i in rows]

@@ -16,9 +16,9 @@ from itertools import chain
 from pathlib import Path
 
 from xmc.data import fields
-from xmc.data.files import MAX_LINE, raw_lines, strip_end
+from xmc.data.files import MAX_LINE, lines_or_faults, strip_end
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Fault, Label
 from xmc.data.text import shorten
 from xmc.errors import InputError, place
 
@@ -26,21 +26,26 @@ _KNOWN = frozenset(fields.DOCUMENT_FIELDS + fields.LABEL_FIELDS)
 _LISTS = ("labels", "alt", "broader")
 _HEADERLESS = ["id", "text"]
 _QUOTED = re.compile(r'"([^"]*(?:""[^"]*)*)"(?=\t|\Z)')
+# A line's number, and its cells or what is wrong with it.
+Rows = Iterator[tuple[int, list[str] | InputError]]
 # What makes a writer put a field in quotes; quotes around anything else are text.
 _NEEDS_QUOTES = re.compile(r'[\t,"\r]')
 
 
-def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document]:
+def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document | Fault]:
     """Documents with the columns id, text, title, labels, of which text or title must be there."""
     rule = fields.IdRule()
-    for where, record in _records(path, options, ("text", "title")):
-        yield rule.check(fields.document(record, where, options))
+    for where, row, names in _records(path, options, ("text", "title")):
+        try:
+            yield rule.check(fields.document(_named(row, names, where, options), where, options))
+        except InputError as error:
+            yield Fault(where, error)
 
 
 def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:
     """Labels with the columns id, text, alt, description, broader, retired, of which id must be there."""
-    for where, record in _records(path, options, ("id",)):
-        yield fields.label(record, where, options)
+    for where, row, names in _records(path, options, ("id",)):
+        yield fields.label(_named(row, names, where, options), where, options)
 
 
 def has_header(line: str) -> bool:
@@ -64,10 +69,12 @@ def _names_columns(names: list[str]) -> bool:
 
 def _records(
     path: Path, options: ReadOptions, needed: tuple[str, ...]
-) -> Iterator[tuple[str, dict[str, object]]]:
-    """Place and named cells of every row that is not blank."""
+) -> Iterator[tuple[str, list[str] | InputError, list[str]]]:
+    """Place, cells and the columns' names of every row that is not blank."""
     separator, rows = _rows(path, options)
-    number, first = next(rows, (0, []))
+    number, first = next(rows, (0, list[str]()))
+    if isinstance(first, InputError):
+        raise first
     names = _column_names(first)
     if first and _names_columns(names):
         _check_names(names, needed, place(path, number))
@@ -79,17 +86,22 @@ def _records(
             )
         names, rows = _HEADERLESS, iter(chain([(number, first)], rows))
     for number, row in rows:
-        where = place(path, number)
-        if len(row) != len(names):
-            raise InputError(f"{where}: {_mismatch(row, names)}")
-        yield (
-            where,
-            {
-                name: fields.split_cell(cell, name, where, options) if name in _LISTS else cell
-                for name, cell in zip(names, row, strict=True)
-                if name in _KNOWN
-            },
-        )
+        yield place(path, number), row, names
+
+
+def _named(
+    row: list[str] | InputError, names: list[str], where: str, options: ReadOptions
+) -> dict[str, object]:
+    """The cells by the names of their columns. Raises InputError for a row that does not fit them."""
+    if isinstance(row, InputError):
+        raise row
+    if len(row) != len(names):
+        raise InputError(f"{where}: {_mismatch(row, names)}")
+    return {
+        name: fields.split_cell(cell, name, where, options) if name in _LISTS else cell
+        for name, cell in zip(names, row, strict=True)
+        if name in _KNOWN
+    }
 
 
 def _check_names(names: list[str], needed: tuple[str, ...], where: str) -> None:
@@ -112,19 +124,28 @@ def _mismatch(row: list[str], names: list[str]) -> str:
     return f"{found}; the first line names {len(names)}: {', '.join(names)}"
 
 
-def _rows(path: Path, options: ReadOptions) -> tuple[str, Iterator[tuple[int, list[str]]]]:
+def _rows(path: Path, options: ReadOptions) -> tuple[str, Rows]:
     """The separator, and line number and cells of every row that is not blank."""
-    lines = raw_lines(path, options)
-    first = next(((n, line) for n, line in lines if line.strip(" \r\n")), (1, ""))
-    separator = sniff_separator(strip_end(first[1]))
-    lines = chain([first], lines)
-    return separator, _tsv_rows(lines) if separator == "\t" else _csv_rows(path, lines, separator)
+    lines = lines_or_faults(path, options)
+    number, first = next(((n, line) for n, line in lines if _is_filled(line)), (1, ""))
+    if isinstance(first, InputError):
+        raise first
+    separator = sniff_separator(strip_end(first))
+    lines = chain([(number, first)], lines)
+    return separator, _tsv_rows(lines) if separator == "\t" else _csv_rows(path, number, lines, separator)
 
 
-def _tsv_rows(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+def _is_filled(line: str | InputError) -> bool:
+    return isinstance(line, InputError) or bool(line.strip(" \r\n"))
+
+
+def _tsv_rows(lines: Iterator[tuple[int, str | InputError]]) -> Rows:
     """Cells of every line; where all cells of the first are in quotes, the file quotes every cell."""
     quoted = None
     for number, line in lines:
+        if isinstance(line, InputError):
+            yield number, line
+            continue
         line = strip_end(line)
         if not line.strip(" "):
             continue
@@ -151,21 +172,42 @@ def split_tsv(line: str, quoted: bool = False) -> list[str]:
     return cells
 
 
+class _Lines:
+    """Lines for a csv reader, which can go on behind one that raises; ``number`` of the last one given."""
+
+    def __init__(self, lines: Iterator[tuple[int, str | InputError]], first: int) -> None:
+        self._lines, self.number = lines, first - 1
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        self.number, line = next(self._lines)
+        if isinstance(line, InputError):
+            raise line
+        return line
+
+
 def _csv_rows(
-    path: Path, lines: Iterator[tuple[int, str]], separator: str
-) -> Iterator[tuple[int, list[str]]]:
-    first, line = next(lines)
+    path: Path, first: int, numbered: Iterator[tuple[int, str | InputError]], separator: str
+) -> Rows:
     # The limit is the process's, and its default of 128 KiB is less than a long document.
     csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(chain([line], (line for _, line in lines)), delimiter=separator, strict=True)
-    number = first
-    try:
-        for row in reader:
-            if row:
-                yield number, row
-            number = first + reader.line_num
-    except csv.Error as error:
-        reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
-        raise InputError(
-            f"{place(path, number)}: not CSV: {reason}, in the record that begins here"
-        ) from None
+    lines = _Lines(numbered, first)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    while True:
+        number = lines.number + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
+            found = f"not CSV: {reason}, in the record that begins here"
+            yield number, InputError(f"{place(path, number)}: {found}")
+            continue
+        except InputError as error:
+            yield lines.number, error
+            continue
+        if row:
+            yield number, row

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from xmc.data import fields, files, jsonl
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Fault, Label, attempt
 from xmc.data.text import shorten
 from xmc.errors import InputError
 
@@ -22,24 +23,25 @@ _LABEL_FILES = ("lbl.json", "lbl.json.gz", "lbl.raw.json", "lbl.raw.json.gz")
 _DOCUMENT_NAME = re.compile(r"(trn|tst|train|test|val|dev)(?=\b|_)", re.IGNORECASE)
 
 
-def read_documents(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document]:
+def read_documents(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Document | Fault]:
     """Documents of ``trn.json`` or ``tst.json``: title and content, labels by their uids."""
     label_ids: list[str] | None = None
-    for where, record in jsonl.records(path, options):
-        targets = record.get("target_ind")
-        if targets and label_ids is None:
+
+    def document(record: dict[str, Any], where: str) -> Document:
+        gold = None if record.get("target_ind") is None else _gold(record, label_ids or [], where, report)
+        named = {"id": "uid", "title": "title", "text": "content"}
+        values = {name: record.get(key) for name, key in named.items()}
+        return fields.document({**values, "labels": gold}, where, options)
+
+    for where, parse in jsonl.lazy_records(path, options):
+        try:
+            record = parse()
+        except InputError as error:
+            yield Fault(where, error)
+            continue
+        if record.get("target_ind") and label_ids is None:
             label_ids = [label.id for label in read_labels(_labels_beside(path), options, ReadReport())]
-        gold = None if targets is None else _gold(record, label_ids or [], where, report)
-        yield fields.document(
-            {
-                "id": record.get("uid"),
-                "title": record.get("title"),
-                "text": record.get("content"),
-                "labels": gold,
-            },
-            where,
-            options,
-        )
+        yield attempt(partial(document, record, where), where)
 
 
 def read_labels(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Label]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xmc.data.corpus import joined
+from xmc.data.batching import joined
 from xmc.data.records import DocumentBatch
 from xmc.source import Source
 

@@ -29,9 +29,19 @@ def write_durably(path: Path, content: bytes) -> None:
 
     Raises: OSError, after removing what was written.
     """
+    with durably(path) as partial:
+        partial.write_bytes(content)
+
+
+@contextmanager
+def durably(path: Path) -> Iterator[Path]:
+    """Another name, what is written to which becomes ``path``, on the disk, once the block is left.
+
+    Raises: OSError, after removing what was written.
+    """
     partial = path.with_name(path.name + ".tmp")
     try:
-        partial.write_bytes(content)
+        yield partial
         sync(partial)
         partial.replace(path)
     except OSError:

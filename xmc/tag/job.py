@@ -8,11 +8,10 @@ the disk holds the parts and, while they are merged, the output too.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,15 @@ from xmc.errors import InputError, ResourceError, SettingError
 from xmc.tag.durable import disk_errors
 from xmc.tag.inputs import FileTime, mask_digest, read_inputs, times
 from xmc.tag.manifest import RunManifest, read_manifest
+from xmc.tag.outputs import OTHER_OUT, OneFile, Output, PartFolder
+from xmc.tag.pipeline import side_by_side
 from xmc.tag.report import TagReport
-from xmc.tag.run import ADVICE, Run, file_digest, ids_digest
+from xmc.tag.run import Run, ids_digest
 from xmc.tag.runner import LocalRunner, Runner
-from xmc.tag.shards import DocumentSource, DocumentTagger, Shard, ShardWork, reasons, shards, tagged, total
+from xmc.tag.shards import DocumentSource, DocumentTagger, Shard, reasons, shards, total
 from xmc.tag.suggestions import TagOptions
+from xmc.tag.work import ShardFailure, ShardsFailedError, ShardWork, Tagged
 from xmc.tag.writers import FORM, STDOUT, SuggestionFormat, format_of
-
-OTHER_OUT = "delete it or choose another name"
 
 
 @dataclass
@@ -41,8 +41,10 @@ class TagJob:
         out: output file, its format by its suffix; ``-`` streams JSONL to standard output, without resuming.
         options: what is asked for each document.
         shard_size: documents in a shard, which is also the batch that the tagger gets.
+        parts: ``out`` is a folder with a file for each shard, instead of one file.
         runner: where shards are worked on.
         progress: called with the number of documents done since the last call.
+        tell: called with a line about each document that cannot be tagged, where no file tells of it.
     """
 
     tagger: DocumentTagger
@@ -50,8 +52,10 @@ class TagJob:
     out: str | Path
     options: TagOptions = field(default_factory=TagOptions)
     shard_size: int = 1000
+    parts: bool = False
     runner: Runner = field(default_factory=LocalRunner)
     progress: Callable[[int], object] | None = None
+    tell: Callable[[str], object] | None = None
 
     def run(self) -> TagReport:
         """Tag what is not tagged yet, and write the output.
@@ -61,13 +65,19 @@ class TagJob:
             InputError: ``out`` exists and is not this job's finished output, or an unfinished run was started
                 with other settings, another model or other documents.
             ResourceError: the disk is full or not writable, or another job writes the same output.
+            ShardsFailedError: some shards could not be tagged; all others are kept.
         """
         self.options.validate()
         if self.shard_size < 1:
             raise SettingError(f"tag.shard_size={self.shard_size}: wanted a whole number from 1 up")
         started = time.monotonic()
         chosen = format_of(self.out, self.options.evidence)
-        report = self._stream(chosen) if str(self.out) == STDOUT else self._write(chosen)
+        is_stream = str(self.out) == STDOUT
+        if is_stream and self.parts:
+            raise SettingError(
+                "tag.parts=true: standard output has no parts; wanted -o with the name of a folder"
+            )
+        report = self._stream(chosen) if is_stream else self._write(chosen)
         report.seconds = time.monotonic() - started
         return report
 
@@ -78,28 +88,46 @@ class TagJob:
     def _stream(self, chosen: SuggestionFormat) -> TagReport:
         """Each shard's lines to standard output as soon as they are there."""
         report = TagReport(STDOUT)
-        for shard in shards(self.corpus, self.shard_size):
-            suggestions = tagged(self.tagger, shard, self.options)
-            sys.stdout.buffer.write(chosen.encode(suggestions, self.tagger.labels))
-            sys.stdout.buffer.flush()
-            report.n_docs += len(suggestions)
-            report.n_suggestions += suggestions.n_suggestions
-            for reason, n in reasons(suggestions).items():
-                report.reasons[reason] = report.reasons.get(reason, 0) + n
-            self._advance(len(suggestions))
+        work = self._work(chosen, Path())
+        steps = (work.encode, work.suggest)
+        with closing(side_by_side(shards(self.corpus, self.shard_size), steps, self.tagger.begin)) as found:
+            for tagged in found:
+                if isinstance(tagged, ShardFailure):
+                    raise ShardsFailedError(Path(STDOUT), tagged.index + 1, [tagged])
+                sys.stdout.buffer.write(tagged.content)
+                sys.stdout.buffer.flush()
+                self._count(tagged, report)
+                self._advance(len(tagged.suggestions))
         return report
+
+    def _count(self, tagged: Tagged, report: TagReport) -> None:
+        for fault in tagged.faults:
+            report.n_cut_off += fault.ends_file
+            report.n_quarantined += not fault.ends_file
+            if self.tell is not None:
+                self.tell(f"{'not read' if fault.ends_file else 'not tagged'}: {fault.place}: {fault.reason}")
+        report.n_docs += len(tagged.suggestions)
+        report.n_suggestions += tagged.suggestions.n_suggestions
+        for reason, n in reasons(tagged.suggestions).items():
+            report.reasons[reason] = report.reasons.get(reason, 0) + n
+
+    def _work(self, chosen: SuggestionFormat, folder: Path) -> ShardWork:
+        return ShardWork(self.tagger, self.options, chosen, folder, self.corpus.keep_faults)
 
     def _write(self, chosen: SuggestionFormat) -> TagReport:
         run = Run(Path(self.out))
-        _refuse_foreign(run)
+        _refuse_among_documents(run.out, self.corpus.paths)
+        output = (PartFolder if self.parts else OneFile)(run, chosen, self.tagger.labels)
+        output.manifest()  # refuses what no run wrote before all documents are read
         before = times(self.corpus.paths)
         manifest = self._manifest()
-        report = _finished(run, manifest)
+        report = _finished(output, manifest)
         # A folder beside a finished output is what a job left that was killed at its very end.
         if report is None or run.folder.exists():
             with _locked(run):
-                report = _finished(run, manifest) or self._complete(run, manifest, chosen, before)
+                report = _finished(output, manifest) or self._complete(output, manifest, before)
             run.remove()
+        report.quarantine = str(run.quarantine)
         return report
 
     def _manifest(self) -> RunManifest:
@@ -112,33 +140,38 @@ class TagJob:
             **options,
             "allowed labels": mask_digest(self.options.allowed),
             "tag.shard_size": self.shard_size,
+            "tag.max_characters": self.corpus.max_characters,
+            "tag.parts": self.parts,
             **asdict(self.corpus.options),
             **self.tagger.run_settings,
         }
         return RunManifest.of(settings, read_inputs(self.corpus.paths))
 
-    def _complete(
-        self, run: Run, manifest: RunManifest, chosen: SuggestionFormat, before: list[FileTime]
-    ) -> TagReport:
-        """Tag what is left and merge; ``before``: the documents' files when their checksums were taken."""
+    def _complete(self, output: Output, manifest: RunManifest, before: list[FileTime]) -> TagReport:
+        """Tag what is left and finish; ``before``: the documents' files when their checksums were taken."""
+        run = output.run
         n_damaged = _begin(run, manifest)
         n_reused = sum(record.n_docs for record in run.finished.values())
-        n_shards = self._tag_rest(run, chosen)
+        n_shards = self._tag_rest(output)
         if n_shards != len(run.finished) or times(self.corpus.paths) != before:
             raise _changed(run)
         counts = total(run.finished.values())
-        self._merge(run, manifest, chosen, counts)
+        output.finish(manifest, counts)
         return TagReport(str(run.out), **counts, n_reused=n_reused, n_repaired=n_damaged)
 
-    def _tag_rest(self, run: Run, chosen: SuggestionFormat) -> int:
-        """Tag every shard that is not finished; returns the number of shards in the corpus."""
-        n_shards = 0
+    def _tag_rest(self, output: Output) -> int:
+        """Tag every shard that is not finished; returns the number of shards in the corpus.
+
+        Raises: ShardsFailedError when all the others are finished.
+        """
+        run, n_shards = output.run, 0
 
         def rest() -> Iterator[Shard]:
             nonlocal n_shards
+            finished = dict(run.finished)
             for shard in shards(self.corpus, self.shard_size):
                 n_shards += 1
-                record = run.finished.get(shard.index)
+                record = finished.get(shard.index)
                 if record is None:
                     yield shard
                 elif record.documents == ids_digest(shard.batch.ids):
@@ -146,55 +179,41 @@ class TagJob:
                 else:
                     raise _changed(run)
 
-        work = ShardWork(self.tagger, self.options, chosen, run.folder)
-        with run.open_journal() as journal:
-            for record in self.runner.run(rest(), work):
-                run.add(record, journal)
-                self._advance(record.n_docs)
+        failures: list[ShardFailure] = []
+        results = self.runner.run(rest(), self._work(output.format, run.folder))
+        with run.open_journal() as journal, closing(results):
+            for result in results:
+                if isinstance(result, ShardFailure):
+                    failures.append(result)
+                else:
+                    run.add(result, journal)
+                    output.take(result.index)
+                self._advance(result.n_docs)
+        if failures:
+            raise ShardsFailedError(run.out, n_shards, failures)
         return n_shards
 
-    def _merge(
-        self, run: Run, manifest: RunManifest, chosen: SuggestionFormat, counts: dict[str, Any]
-    ) -> None:
-        merged = run.folder / "merged"
-        parts = [run.part(index) for index in sorted(run.finished)]
-        try:
-            with disk_errors(merged, sum(record.n_bytes for record in run.finished.values()), ADVICE):
-                chosen.merge(parts, merged, self.tagger.labels)
-        except ResourceError:
-            merged.unlink(missing_ok=True)
-            raise
-        run.publish(merged, manifest, counts)
+
+def _refuse_among_documents(out: Path, paths: Sequence[str | Path]) -> None:
+    """Raise InputError for an output in a folder that is read as documents."""
+    inside = next((p for p in map(Path, paths) if p.is_dir() and p.resolve() in out.resolve().parents), None)
+    if inside is not None:
+        raise InputError(f"{out}: lies in the folder of documents {inside}; write it elsewhere")
 
 
-def _refuse_foreign(run: Run) -> RunManifest | None:
-    """The manifest beside an OUT that a run wrote, if there is one.
-
-    Raises: InputError for an OUT that no run wrote, and where its folder does not exist.
-    """
-    if run.out.is_dir():
-        raise InputError(f"{run.out}: is a folder; wanted the name of a file to write")
-    if not run.out.parent.is_dir():
-        raise InputError(f"{run.out}: there is no folder {run.out.parent}; make it or choose another name")
-    before = read_manifest(run.beside)
-    if os.path.lexists(run.out) and before is None:
-        raise InputError(f"{run.out}: exists, and no tagging run wrote it; {OTHER_OUT}")
-    return before
-
-
-def _finished(run: Run, manifest: RunManifest) -> TagReport | None:
+def _finished(output: Output, manifest: RunManifest) -> TagReport | None:
     """The report on an output that this very job finished before; None where there is no output.
 
     Raises: InputError for an output of another run, or one that was changed since.
     """
-    before = _refuse_foreign(run)
-    if before is None or not os.path.lexists(run.out):
+    run, before = output.run, output.manifest()
+    if before is None or (digest := output.digest()) is None:
         return None
     if manifest.has_pipe:
         raise InputError(f"{run.out}: exists, and documents from a pipe cannot be compared; {OTHER_OUT}")
     if changes := manifest.changes(before):
         raise InputError(f"{run.out}: exists, made otherwise: {'; '.join(changes)}; {OTHER_OUT}")
-    if file_digest(run.out) != before.more.get("output", {}).get("sha256"):
+    if digest != before.more.get("output", {}).get("sha256"):
         written = f"it does not have the checksum that {run.beside.name} names"
         raise InputError(f"{run.out}: exists, but was changed: {written}; {OTHER_OUT}")
     return TagReport(str(run.out), **before.more.get("counts", {}), finished_before=True)

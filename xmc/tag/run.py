@@ -1,8 +1,9 @@
 """Run: the hidden folder beside an output in which a tagging job keeps its finished shards.
 
 ``.OUT.run/`` holds ``run.json`` (what the run was started with), one file ``NNNNNNNN.part`` for each finished
-shard, and ``shards.jsonl``, the journal: a line is added once its part is on the disk, so that what the
-journal names exists in full. ``OUT.run.json`` stays beside the output and says how it was made.
+shard, ``NNNNNNNN.quarantine`` beside it where documents could not be tagged, and ``shards.jsonl``, the
+journal: a line is added once its part is on the disk, so that what the journal names exists in full.
+``OUT.run.json`` stays beside the output and says how it was made.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from xmc.artifacts.staging import sync
 from xmc.errors import ArtifactError
 from xmc.tag.durable import disk_errors, write_durably
 from xmc.tag.manifest import RunManifest
@@ -35,6 +35,9 @@ class ShardRecord:
         reasons: documents without suggestions, by reason.
         documents: checksum of its document ids.
         n_bytes, sha256: of its part file.
+        n_quarantined: documents that could not be read or tagged.
+        n_cut_off: files that could not be read to their end.
+        quarantine: checksum of the file that tells of these, "" where there are none.
     """
 
     index: int
@@ -44,6 +47,9 @@ class ShardRecord:
     documents: str
     n_bytes: int
     sha256: str
+    n_quarantined: int = 0
+    n_cut_off: int = 0
+    quarantine: str = ""
 
 
 @dataclass
@@ -62,6 +68,11 @@ class Run:
     def beside(self) -> Path:
         """The manifest that stays beside the finished output."""
         return self.out.with_name(f"{self.out.name}.run.json")
+
+    @property
+    def quarantine(self) -> Path:
+        """Tells of the documents that could not be tagged, where there are some."""
+        return self.out.with_name(f"{self.out.name}.quarantine.jsonl")
 
     @property
     def lock(self) -> Path:
@@ -92,8 +103,7 @@ class Run:
         self.finished = {}
         with disk_errors(self.manifest, advice=ADVICE):
             self.journal.unlink(missing_ok=True)
-            for part in self.folder.glob("*.part"):
-                part.unlink()
+            self._remove_parts()
             write_durably(self.manifest, manifest.to_json())
 
     def resume(self) -> list[int]:
@@ -123,8 +133,10 @@ class Run:
         return {record.index: record for record in records}
 
     def _intact(self, record: ShardRecord) -> bool:
-        part = self.part(record.index)
+        part, told = self.part(record.index), quarantine_path(self.folder, record.index)
         if not part.is_file() or part.stat().st_size != record.n_bytes:
+            return False
+        if record.quarantine and not (told.is_file() and file_digest(told) == record.quarantine):
             return False
         return file_digest(part) == record.sha256
 
@@ -143,28 +155,32 @@ class Run:
             os.fsync(journal.fileno())
         self.finished[record.index] = record
 
-    def publish(self, merged: Path, manifest: RunManifest, counts: dict[str, Any]) -> None:
-        """Give the merged output its name. The manifest goes first: where OUT is, its manifest is too."""
-        n_bytes = merged.stat().st_size
-        with disk_errors(self.out, n_bytes, ADVICE):
-            sync(merged)
-            output = {"n_bytes": n_bytes, "sha256": file_digest(merged)}
-            write_durably(self.beside, manifest.to_json(counts=counts, output=output))
-            merged.replace(self.out)
-            sync(self.out.parent)
+    def quarantined(self) -> list[Path]:
+        """The files that tell of documents that could not be tagged, in the order of their shards."""
+        found = sorted(record.index for record in self.finished.values() if record.quarantine)
+        return [quarantine_path(self.folder, index) for index in found]
 
     def remove(self) -> None:
         """Remove the folder. What cannot be removed is left: the output is complete without it."""
         # The manifest goes last: a folder with parts and without it would be taken for someone else's.
         with suppress(OSError):
-            for part in self.folder.glob("*.part"):
-                part.unlink()
+            self._remove_parts()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _remove_parts(self) -> None:
+        for pattern in ("*.part", "*.quarantine", "*.docs"):
+            for part in self.folder.glob(pattern):
+                part.unlink()
 
 
 def part_path(folder: Path, index: int) -> Path:
     """The part file of a shard in a run folder."""
     return folder / f"{index:08d}.part"
+
+
+def quarantine_path(folder: Path, index: int) -> Path:
+    """The file in a run folder that tells of a shard's documents that could not be tagged."""
+    return folder / f"{index:08d}.quarantine"
 
 
 def file_digest(path: Path) -> str:

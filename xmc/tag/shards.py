@@ -1,23 +1,20 @@
-"""Shards: a corpus cut into runs of documents, and the work done on one of them."""
+"""Shards: a corpus cut into runs of documents, and what is counted of them."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xmc.tag.durable import disk_errors, write_durably
-from xmc.tag.run import ADVICE, ShardRecord, ids_digest, part_path
+from xmc.tag.run import ShardRecord
 
 if TYPE_CHECKING:
     from xmc.data.labels import LabelSet
     from xmc.data.options import ReadOptions
     from xmc.data.records import DocumentBatch
     from xmc.tag.suggestions import Suggestions, TagOptions
-    from xmc.tag.writers import SuggestionFormat
 
 
 class DocumentTagger(Protocol):
@@ -35,8 +32,14 @@ class DocumentTagger(Protocol):
     def run_settings(self) -> Mapping[str, Any]:
         """What else the last bits of a score depend on: dtype, threads, kernel, versions."""
 
-    def tag_batch(self, batch: DocumentBatch, options: TagOptions) -> Suggestions:
-        """Suggestions for each document of the batch, in its order."""
+    def begin(self) -> None:
+        """Called once in each thread that will work for it."""
+
+    def encode(self, batch: DocumentBatch) -> Any:
+        """The first half of tagging a batch: whatever `suggest` needs of it."""
+
+    def suggest(self, batch: DocumentBatch, encoded: Any, options: TagOptions) -> Suggestions:
+        """Suggestions for each document of an ``encoded`` batch, in its order."""
 
 
 class DocumentSource(Protocol):
@@ -49,6 +52,14 @@ class DocumentSource(Protocol):
     @property
     def options(self) -> ReadOptions:
         """How they are read."""
+
+    @property
+    def keep_faults(self) -> bool:
+        """Whether what is no document is a fault beside the others, instead of an error."""
+
+    @property
+    def max_characters(self) -> int | None:
+        """How long a document, and all of a batch together, may be."""
 
     def batches(self, size: int) -> Iterator[DocumentBatch]:
         """The documents in order, the same batches each time."""
@@ -67,49 +78,14 @@ def shards(source: DocumentSource, size: int) -> Iterator[Shard]:
     return (Shard(i, batch) for i, batch in enumerate(source.batches(size)))
 
 
-def tagged(tagger: DocumentTagger, shard: Shard, options: TagOptions) -> Suggestions:
-    """The suggestions for a shard. Raises: RuntimeError if they are not for its documents."""
-    suggestions = tagger.tag_batch(shard.batch, options)
-    if suggestions.doc_ids != list(shard.batch.ids):
-        raise RuntimeError(f"shard {shard.index}: the tagger gave suggestions for other documents")
-    return suggestions
-
-
 def reasons(suggestions: Suggestions) -> dict[str, int]:
     """How many documents have no suggestion, by reason."""
     nothing = suggestions.counts == 0
     return dict(sorted(Counter(r for r, n in zip(suggestions.reasons, nothing, strict=True) if n).items()))
 
 
-@dataclass(frozen=True)
-class ShardWork:
-    """Tags a shard and leaves its part on the disk: the whole of what a runner has to do."""
-
-    tagger: DocumentTagger
-    options: TagOptions
-    format: SuggestionFormat
-    folder: Path
-
-    def __call__(self, shard: Shard) -> ShardRecord:
-        """Raises: ResourceError if the disk does not take the part."""
-        suggestions = tagged(self.tagger, shard, self.options)
-        content = self.format.encode(suggestions, self.tagger.labels)
-        part = part_path(self.folder, shard.index)
-        with disk_errors(part, len(content), ADVICE):
-            write_durably(part, content)
-        return ShardRecord(
-            index=shard.index,
-            n_docs=len(suggestions),
-            n_suggestions=suggestions.n_suggestions,
-            reasons=reasons(suggestions),
-            documents=ids_digest(shard.batch.ids),
-            n_bytes=len(content),
-            sha256=hashlib.sha256(content).hexdigest(),
-        )
-
-
 def total(records: Iterable[ShardRecord]) -> dict[str, Any]:
-    """Documents, suggestions, and documents without suggestions by reason, of all shards together."""
+    """The counts of a report, of all shards together."""
     records = list(records)
     nothing: Counter[str] = Counter()
     for record in records:
@@ -117,5 +93,7 @@ def total(records: Iterable[ShardRecord]) -> dict[str, Any]:
     return {
         "n_docs": sum(r.n_docs for r in records),
         "n_suggestions": sum(r.n_suggestions for r in records),
+        "n_quarantined": sum(r.n_quarantined for r in records),
+        "n_cut_off": sum(r.n_cut_off for r in records),
         "reasons": dict(sorted(nothing.items())),
     }

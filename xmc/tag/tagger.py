@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from xmc.calibrate import frequency_bin
 from xmc.calibration import DEPTH
 from xmc.data.labels import LabelSet
 from xmc.data.records import DocumentBatch
 from xmc.data.text import clean, is_blank
-from xmc.encoders.dual import DualEncoder
-from xmc.errors import InputError, SettingError
+from xmc.encoders.dual import DualEncoder, Encoded
+from xmc.errors import ArtifactError, InputError, SettingError
 from xmc.fit import Weights
 from xmc.model import Model
 from xmc.rules import Rule, threshold_of
@@ -55,23 +58,36 @@ class Tagger:
         self.frequency = model.counted
         self.shortlister: Shortlister = model.shortlister()
         self.run_settings = run_settings or {}
+        self._threads = torch.get_num_threads()
+        self._loaded_from: tuple[Path, str, str, int] | None = None
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto", dtype: str = "auto", threads: int = 0) -> Tagger:
-        """Load a model directory.
+    def load(
+        cls, path: str | Path, device: str = "auto", dtype: str = "auto", threads: int | None = None
+    ) -> Tagger:
+        """Load a model directory; ``threads`` None: as many CPU threads as this process may use.
 
         Raises:
+            SettingError: ``threads`` below 1.
             ArtifactError: the directory is no model, damaged, or of a newer version.
             ResourceError: the device or memory is not there.
         """
-        import torch
-
-        if threads:
+        if threads is not None:
+            if threads < 1:
+                raise SettingError(f"threads={threads}: wanted a whole number from 1 up, or None")
             torch.set_num_threads(threads)
         model = Model.load(Path(path), device, dtype)
         dense = model.encoder.dense
         used = {"device": dense.device, "dtype": dense.dtype} if dense is not None else {}
-        return cls(model, used | {"threads": torch.get_num_threads(), "torch": torch.__version__})
+        tagger = cls(model, used | {"threads": torch.get_num_threads(), "torch": torch.__version__})
+        tagger._loaded_from = (Path(path).resolve(), device, dtype, torch.get_num_threads())
+        return tagger
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process loads the model by itself, from where it lies."""
+        if self._loaded_from is None:
+            raise TypeError("only a tagger that was loaded from a folder can go to another process")
+        return _loaded_again, (self.id, *self._loaded_from)
 
     def options(
         self,
@@ -106,9 +122,13 @@ class Tagger:
 
         Raises: InputError for what is no list of texts, SettingError as `options`.
         """
-        names = [str(i) for i in range(len(texts))]
-        cleaned = [clean(text)[0] for text in _checked(texts)]
-        options = self.options(top_k, threshold)
+        if isinstance(texts, str):
+            raise InputError("one text was given; wanted a list of texts")
+        return self._tag(texts, self.options(top_k, threshold))
+
+    def _tag(self, texts: Sequence[str], options: TagOptions, first: int = 0) -> list[list[Suggestion]]:
+        names = [str(i) for i in range(first, first + len(texts))]
+        cleaned = [clean(text)[0] for text in _checked(texts, names)]
         found = self.tag_batch(DocumentBatch(names, cleaned, None, None, names), options)
         each = [
             Suggestion(self.labels.id(row), self.labels.text(row), float(score))
@@ -118,8 +138,55 @@ class Tagger:
 
     def tag_batch(self, batch: DocumentBatch, options: TagOptions) -> Suggestions:
         """Suggestions for a batch of documents, in their order; a document without any has the reason."""
+        return self.suggest(batch, self.encode(batch), options)
+
+    def tag_stream(
+        self,
+        texts: Iterable[str],
+        top_k: int | None = None,
+        threshold: float | str | Rule | None = None,
+        size: int = 256,
+    ) -> Iterator[list[Suggestion]]:
+        """The suggestions for any number of texts, in their order, as `tag` gives them for some.
+
+        ``size`` texts are tagged together, by a thread, while the caller uses those before and the next are
+        taken from ``texts`` (in the caller's thread): no more than three times as many are in memory. With
+        ``size=1`` a text's suggestions come once the next text is there.
+
+        Raises: InputError for what is no text, SettingError as `options`, or for a ``size`` below 1.
+        """
+        if isinstance(texts, str):
+            raise InputError("one text was given; wanted texts, one after another")
+        if size < 1:
+            raise SettingError(f"size={size}: wanted a whole number from 1 up")
+        options = self.options(top_k, threshold)
         options.validate()
-        encoded = self.encoder.encode(batch)
+        return self._streamed(iter(texts), options, size)
+
+    def _streamed(self, texts: Iterator[str], options: TagOptions, size: int) -> Iterator[list[Suggestion]]:
+        with ThreadPoolExecutor(1, "tag", self.begin) as worker:
+            waiting: Future[list[list[Suggestion]]] | None = None
+            first = 0
+            while batch := list(islice(texts, size)):
+                started = worker.submit(self._tag, batch, options, first)
+                first += len(batch)
+                if waiting is not None:
+                    yield from waiting.result()
+                waiting = started
+            if waiting is not None:
+                yield from waiting.result()
+
+    def begin(self) -> None:
+        """Called once in each thread that uses the tagger: torch counts threads for each of them."""
+        torch.set_num_threads(self._threads)
+
+    def encode(self, batch: DocumentBatch) -> Encoded:
+        """The first half of `tag_batch`: the documents' vectors."""
+        return self.encoder.encode(batch)
+
+    def suggest(self, batch: DocumentBatch, encoded: Encoded, options: TagOptions) -> Suggestions:
+        """The other half of `tag_batch`: the suggestions for a batch that is ``encoded``."""
+        options.validate()
         rows = np.flatnonzero(encoded.ok)
         if not len(rows):
             return Suggestions.empty(batch.ids, _reasons(batch, encoded.ok, np.zeros(len(batch), int)))
@@ -163,13 +230,18 @@ class Tagger:
         return options.threshold
 
 
-def _checked(texts: Sequence[str]) -> Sequence[str]:
-    """``texts``, refused where it is one text or holds something else."""
-    if isinstance(texts, str):
-        raise InputError("one text was given; wanted a list of texts")
-    for i, text in enumerate(texts):
+def _loaded_again(model_id: str, path: Path, device: str, dtype: str, threads: int) -> Tagger:
+    tagger = Tagger.load(path, device, dtype, threads)
+    if tagger.id != model_id:
+        raise ArtifactError(f"{path}: was changed while the job ran; start the job again")
+    return tagger
+
+
+def _checked(texts: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    """``texts``, refused where one is something else."""
+    for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str):
-            raise InputError(f"text {i} is a {type(text).__name__}; wanted str")
+            raise InputError(f"text {name} is a {type(text).__name__}; wanted str")
     return texts
 
 

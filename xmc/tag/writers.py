@@ -90,6 +90,13 @@ def split_suffix(out: str | Path) -> tuple[str, str]:
     return "", ""
 
 
+def full_suffix(out: str | Path) -> str:
+    """The suffix of ``out`` that names its format, with its compression, as it is written."""
+    name = Path(out).name
+    found = max((len(known) for known in KNOWN if name.lower().endswith(known)), default=0)
+    return name[len(name) - found :]
+
+
 def format_of(out: str | Path, evidence: bool = False) -> SuggestionFormat:
     """The format that the suffix of ``out`` names; ``-`` is JSONL.
 

@@ -1,0 +1,40 @@
+"""Shards on the disk, for runners whose workers are other processes: a JSON file each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from xmc.data.records import DocumentBatch, Fault
+from xmc.errors import InputError, SettingError
+from xmc.tag.durable import disk_errors
+from xmc.tag.run import ADVICE
+from xmc.tag.shards import Shard
+
+
+def spool_path(folder: Path, index: int) -> Path:
+    """The file of a shard in a run folder; its name keeps it from being taken for a part."""
+    return folder / f"{index:08d}.docs"
+
+
+def write_shard(folder: Path, shard: Shard) -> None:
+    """Put a shard's documents where a worker finds them.
+
+    Raises: SettingError for documents that are rows of features; ResourceError if the disk is full.
+    """
+    batch = shard.batch
+    if batch.features is not None:
+        raise SettingError("tag.runner=ray: takes texts; documents that are features need tag.runner=local")
+    faults = [(f.place, str(f.error), f.id, f.ends_file) for f in batch.faults]
+    saved = {"ids": batch.ids, "texts": batch.texts, "places": batch.places, "faults": faults}
+    content = json.dumps(saved).encode()
+    path = spool_path(folder, shard.index)
+    with disk_errors(path, len(content), ADVICE):
+        path.write_bytes(content)
+
+
+def read_shard(folder: Path, index: int) -> Shard:
+    """A shard as `write_shard` left it, without gold labels."""
+    saved = json.loads(spool_path(folder, index).read_bytes())
+    faults = [Fault(place, InputError(told), *more) for place, told, *more in saved["faults"]]
+    return Shard(index, DocumentBatch(saved["ids"], saved["texts"], None, None, saved["places"], faults))
