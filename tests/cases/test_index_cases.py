@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.index.brute_force import ALL_KINDS
 from xmc.errors import InputError, SettingError
-from xmc.index.kinds import KINDS, make_index
+from xmc.index.kinds import make_index
 
 
 def vectors(n, dim=8):
@@ -33,7 +34,7 @@ def test_strict_states_the_need():
     assert index.search(vectors(1), 1).rows.tolist() == [[0]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @pytest.mark.parametrize("compacted", [False, True])
 def test_four_labels_and_ten_results(kind, compacted):
     index = make_index(kind, 8)
@@ -47,7 +48,7 @@ def test_four_labels_and_ten_results(kind, compacted):
         index.search(vectors(6), -1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_zero_and_not_finite_vectors_are_refused_by_row(kind):
     index = make_index(kind, 8)
     bad = vectors(6)
@@ -61,7 +62,7 @@ def test_zero_and_not_finite_vectors_are_refused_by_row(kind):
     assert index.n_searchable == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_retired_label_is_gone_and_comes_back_in_its_row(kind):
     index = make_index(kind, 8)
     index.add(np.arange(4), vectors(4))

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from xmc.index.kinds import KINDS
+from xmc.index.native import load_faiss
 
 # Every kind, as parameters of a test; one that needs a GPU is left out without one.
-needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+has_cagra = torch.cuda.is_available() and hasattr(load_faiss(), "GpuIndexCagra")
+needs_gpu = [pytest.mark.gpu, pytest.mark.skipif(not has_cagra, reason="needs a GPU, and FAISS with CAGRA")]
 ALL_KINDS = [pytest.param(kind, marks=needs_gpu if kind == "cagra" else []) for kind in KINDS]
 
 

@@ -63,7 +63,7 @@ class _Plan:
         if self.dtype == torch.bfloat16 and usual > 3 * self._most // 4:
             self.dtype, self.n_best = torch.float32, self._few
         else:
-            self.n_best = usual + usual // 4 + 32
+            self.n_best = usual + usual // 8 + 8
 
 
 class Scan:
