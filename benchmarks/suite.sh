@@ -9,7 +9,7 @@ here=$(dirname "$(realpath "$0")")
 data=$1 out=$2
 shift 2
 names=("${@:-reuters21578 bibtex delicious debtags tib-core-en eurlex57k yso-titles-en}")
-peers=(tfidf-neighbours omikuji-parabel omikuji-bonsai pecos-xr-linear napkinxc-plt napkinxc-br tfidf-linear-svc
+peers=(tfidf-neighbours omikuji-parabel omikuji-bonsai pecos-xr-linear napkinxc-br tfidf-linear-svc
     annif-mllm annif-ensemble sentence-names sentence-neighbours)
 environments=${ENVIRONMENTS:-$here/peers/environments}
 

@@ -62,7 +62,8 @@ def verdict(lines: Sequence[Line], sets: Sequence[tuple[str, str]]) -> str:
                     f"{at[0]} ({at[1]}) {name}: {there:.1f} {theirs['system']}, {here:.1f} {title(ours)}"
                 )
     if not behind:
-        return "On every data set below the best of our presets is above every peer that ran there.\n"
+        measured = ", ".join(JUDGED.values())
+        return f"The best of our presets is above every peer that ran, by {measured}; mind the intervals.\n"
     return "**A peer is above the best of our presets on:** " + "; ".join(behind) + ".\n"
 
 
