@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("settings", nargs="*")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     draw = random.Random(args.seed)
     with tempfile.TemporaryDirectory() as folder:
         whole, out = Path(folder) / "whole.jsonl", Path(folder) / "killed.jsonl"

@@ -11,14 +11,17 @@ import difflib
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from types import ModuleType
 
 from xmc import __version__
 from xmc.errors import DEBUG, SettingError, explained, one_line
+from xmc.tag.pipeline import NAME as WORKER
 
 COMMANDS = {
     "inspect": "what a data set or an artifact holds, and what is odd in it",
@@ -35,6 +38,25 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    try:
+        code = _main(arguments)
+    except SystemExit as stop:
+        _leave(int(stop.code or 0))
+        raise
+    _leave(code)
+    return code
+
+
+def _leave(code: int) -> None:
+    """End here and now if a thread is still at work, such as one that waits for standard input."""
+    if any(thread.name == WORKER for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     # SIGTERM unwinds the stack as Ctrl-C does, so that half-written files are removed on the way.
     signal.signal(signal.SIGTERM, _terminate)
     # Before torch is imported: threads that wait for each other in a loop take the processor from those

@@ -131,6 +131,26 @@ def test_a_closed_reader_of_standard_output_is_no_error():
     assert done.stderr == b""
 
 
+BLOCKED = """
+import sys, threading
+from xmc.cli import main
+from xmc.tag.pipeline import NAME
+threading.Thread(target=sys.stdin.buffer.read, name=NAME, daemon=True).start()
+sys.exit(main(["--version"]))
+"""
+
+
+def test_a_thread_that_waits_for_standard_input_does_not_hold_up_the_end():
+    read, write = os.pipe()
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], stdin=read, capture_output=True, timeout=60, check=False
+    )
+    os.close(read)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"xmc ")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_a_full_disk_behind_standard_output_is_told():
     with open("/dev/full", "w") as full:

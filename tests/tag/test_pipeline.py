@@ -69,3 +69,17 @@ def test_each_thread_begins_once() -> None:
     begun: list[str] = []
     assert list(ahead([1], lambda: begun.append(threading.current_thread().name))) == [1]
     assert begun == ["ahead"]
+
+
+def test_what_waits_for_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xmc.tag.pipeline.GRACE", 0.1)
+    never = threading.Event()
+
+    def stuck() -> Iterator[int]:
+        yield 1
+        never.wait()
+
+    found = side_by_side(stuck(), (str,))
+    assert next(found) == "1"
+    found.close()
+    never.set()

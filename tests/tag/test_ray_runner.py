@@ -144,4 +144,4 @@ def test_workers_that_die_and_shards_that_fail(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip().endswith("done")
+    assert "done" in done.stdout.splitlines()  # among what Ray tells of workers that died

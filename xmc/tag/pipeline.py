@@ -9,7 +9,11 @@ from threading import Event, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+NAME = "ahead"  # of every thread here
 LOOK = 0.2  # seconds between looks whether the other side has gone
+GRACE = (
+    3.0  # seconds to wait for the step that a thread is in, which may be reading a pipe that gives nothing
+)
 
 
 class _GoneError(Exception):
@@ -20,7 +24,8 @@ def ahead(things: Iterable[T], begin: Callable[[], object] | None = None) -> Gen
     """The same things in the same order, each made by a thread while the one before it is used.
 
     At most one that is ready waits. ``begin`` is called first, in the thread. What making them raises is
-    raised here; when this iterator is closed the thread ends with the step that it is in.
+    raised here; when this iterator is closed the thread ends with the step that it is in, which is waited for
+    no longer than ``GRACE``.
     """
     ready: Queue[tuple[bool, Any]] = Queue(maxsize=1)
     gone = Event()
@@ -48,13 +53,13 @@ def ahead(things: Iterable[T], begin: Callable[[], object] | None = None) -> Gen
             if isinstance(things, Generator):
                 things.close()
 
-    thread = Thread(target=work, name="ahead", daemon=True)
+    thread = Thread(target=work, name=NAME, daemon=True)
     thread.start()
     try:
         yield from _taken(ready)
     finally:
         gone.set()
-        thread.join()
+        thread.join(GRACE)
 
 
 def _last(give: Callable[[tuple[bool, Any]], None], error: BaseException) -> None:
