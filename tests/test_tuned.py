@@ -50,7 +50,7 @@ def known(tower: DenseTower, tmp_path: Path) -> Tunable:
     words = LexicalTower.fit([texts], [LABELS], LexicalSettings(dim=64, min_documents=1, ngram_bits=10))
     matcher = LabelMatcher(words.features(LABELS), np.arange(4))
     held = np.arange(N_DOCS) == 0
-    return Tunable(source, LABELS, tower, words, matcher, held, TrainSettings(), 0)
+    return Tunable(source, LABELS, tower, words, matcher, held, TrainSettings(dense="last"), 0)
 
 
 @pytest.fixture
@@ -99,18 +99,6 @@ def test_which_layers_are_asked_for(known, learned, tmp_path, how, wanted):
 def test_frozen_stays_as_it_is(known, learned, tmp_path):
     assert run(known, tmp_path, dense="frozen") is None
     assert not learned
-
-
-def test_auto_leaves_it_where_labels_have_many_documents(known, learned, tmp_path):
-    assert run(known, tmp_path, loss="bce") is None
-    assert not learned
-
-
-def test_auto_learns_from_so_many_documents_at_most(known, learned, tmp_path, monkeypatch):
-    monkeypatch.setattr(tuned, "MAX_DOCUMENTS", 4)
-    run(known, tmp_path)
-    run(known, tmp_path, dense="last")
-    assert [data.gold.shape[0] for data, _ in learned] == [4, 9]
 
 
 def test_without_gold_labels_there_is_nothing_to_learn(known, learned, tmp_path):

@@ -22,7 +22,7 @@ KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local", "ray")
 ON_BAD_DOCUMENT = ("quarantine", "error")
 LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
-DENSE = ("auto", "frozen", "last", "full")
+DENSE = ("frozen", "last", "full")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 
@@ -203,7 +203,7 @@ class TrainSettings:
 
     epochs: int | None = _named(None, {"auto": None})
     loss: str = "auto"
-    dense: str = "auto"
+    dense: str = "frozen"
     metric: str = "ndcg"
     dim: int = 384
     max_features: int = 150_000

@@ -20,11 +20,8 @@ from xmc.index.matcher import LabelMatcher, best_columns
 from xmc.label_text import same_text
 from xmc.settings import TrainSettings
 from xmc.source import Source
-from xmc.train.loop import Recipe
-from xmc.train.run import recipe_for
 from xmc.train.tuning import Bar, TuningData, TuningTexts, tune
 
-MAX_DOCUMENTS = 10_000  # that auto learns from
 N_LOOK_RIGHT = 30  # labels by whose names a document's hard ones are drawn
 LONGEST = 128  # tokens of a window in a step
 
@@ -48,20 +45,14 @@ class Tunable:
     def tuned(self, work: Path, report: Callable[[str], object], bar: Bar) -> Path | None:
         """The folder of the tuned tower, None where none shall be or there is nothing to learn."""
         work.mkdir(exist_ok=True)
-        if (how := self.how) == "frozen":
+        if self.settings.dense == "frozen":
             return None
         rest = self._known_gold(work)
-        docs = self._chosen(rest)
+        docs = np.flatnonzero(np.diff(rest.indptr) > 0)
         if not len(docs):
             return None
-        return tune(self.tower, self.data(docs, rest[docs]), how == "last", self.seed, work, report, bar)
-
-    @property
-    def how(self) -> str:
-        """``frozen``, ``last`` or ``full``: what ``train.dense`` says or comes to."""
-        return how_tuned(
-            self.settings, recipe_for(self.source.gold[: self.source.n_own], self.settings, self.seed)
-        )
+        last_layers = self.settings.dense == "last"
+        return tune(self.tower, self.data(docs, rest[docs]), last_layers, self.seed, work, report, bar)
 
     def _known_gold(self, work: Path) -> sp.csr_matrix:
         """(n_docs, n_labels) the gold labels that the fit will know, and so the tower may."""
@@ -75,13 +66,6 @@ class Tunable:
         path.unlink()
         named = np.diff(self.matcher.starts) > 0
         return without_held_out(self.source.gold, apart, named, self.seed)
-
-    def _chosen(self, rest: sp.csr_matrix) -> np.ndarray:
-        """The documents to learn from, ascending."""
-        docs = np.flatnonzero(np.diff(rest.indptr) > 0)
-        if self.settings.dense == "auto" and len(docs) > MAX_DOCUMENTS:
-            docs = np.sort(np.random.default_rng(self.seed).permutation(docs)[:MAX_DOCUMENTS])
-        return docs
 
     def data(self, docs: np.ndarray, gold: sp.csr_matrix) -> TuningData:
         """What the tower learns from: the documents in the rows ``docs`` with ``gold`` (n, n_labels)."""
@@ -124,10 +108,3 @@ class Tunable:
 
     def _windows(self, ids: np.ndarray, counts: np.ndarray) -> Windows:
         return self.tower.windows(ids, counts, LONGEST)
-
-
-def how_tuned(settings: TrainSettings, recipe: Recipe) -> str:
-    """``frozen``, ``last`` or ``full``; ``auto`` is last where labels are learned by their text."""
-    if settings.dense != "auto":
-        return settings.dense
-    return "last" if recipe.by_text else "frozen"

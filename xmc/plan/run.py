@@ -23,7 +23,6 @@ from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import Source, read_source
 from xmc.stages import Cost, measured, resident
 from xmc.train.run import recipe_for
-from xmc.tuned import how_tuned
 
 WARM_UP = 150, 300  # documents and labels
 
@@ -144,15 +143,14 @@ class _Job:
     def train(self) -> JobPlan:
         source, wanted, size = self.source, self.settings.train, self.whole
         recipe = recipe_for(source.gold[: source.n_own], wanted, self.settings.run.seed)
-        how = how_tuned(wanted, recipe)
         brief = replace(self.settings, train=replace(wanted, epochs=1, loss=recipe.loss, dense="frozen"))
         whole = Whole(size.n_training, size.n_labels, _n_seen(source), _labels_a_document(source))
         with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
             probe = probe_build(self.sample, brief, Path(work))
             training = probe_training(self.sample, probe.model, whole, recipe, wanted, Path(work))
         stages = {}
-        if how != "frozen":
-            stages["tuning"] = tuning_cost(probe.model, self.sample, wanted, how, size.n_training)
+        if wanted.dense != "frozen":
+            stages["tuning"] = tuning_cost(probe.model, self.sample, wanted, size.n_training)
         again, scale = not source.n_dev and size.n_held > SMALL * size.n_docs, self._scale(probe)
         stages |= train_stages(training, scale, recipe.epochs, again)
         return self._plan("train", probe, scale, stages, training, again)

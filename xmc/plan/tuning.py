@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from xmc.encoders.lexical import LexicalTower
@@ -13,15 +11,15 @@ from xmc.settings import TrainSettings
 from xmc.source import Source
 from xmc.stages import Cost, measured
 from xmc.train.tuning import BATCH, EPOCHS, Tuner
-from xmc.tuned import MAX_DOCUMENTS, Tunable
+from xmc.tuned import Tunable
 
 N_DOCS = 16  # of the step that is measured
 
 
-def tuning_cost(model: Model, sample: Source, settings: TrainSettings, how: str, n_docs: int) -> Cost:
+def tuning_cost(model: Model, sample: Source, settings: TrainSettings, n_docs: int) -> Cost:
     """Of tuning on ``n_docs`` documents; ``model``: of the ``sample``, with its dense tower as it was given.
 
-    ``how``: ``last`` or ``full``. Nothing where there is no dense tower or no gold label.
+    Nothing where there is no dense tower or no gold label.
     """
     encoder, docs = model.encoder, np.flatnonzero(np.diff(sample.gold.indptr) > 0)[:N_DOCS]
     words = encoder.lexical
@@ -34,15 +32,13 @@ def tuning_cost(model: Model, sample: Source, settings: TrainSettings, how: str,
         words,
         model.matcher,
         np.zeros(len(sample.ids), bool),
-        replace(settings, dense=how),
+        settings,
         0,
     )
-    tuner = Tuner(encoder.dense, known.data(docs, sample.gold[docs]), how == "last", 0)
+    tuner = Tuner(encoder.dense, known.data(docs, sample.gold[docs]), settings.dense == "last", 0)
     rows = np.arange(len(docs))
     tuner.learn(rows[:2])  # the first step makes room
     with measured() as found:
         tuner.learn(rows)
-    if settings.dense == "auto":
-        n_docs = min(n_docs, MAX_DOCUMENTS)
     steps = EPOCHS * -(-n_docs // BATCH)
     return found[0].times(steps * BATCH / len(docs))
