@@ -10,7 +10,10 @@ import numpy as np
 from xmc.errors import ArtifactError
 
 STRENGTH = 1e-3  # of the pull towards the prior, in units of the loss per gold label
-ENOUGH = 50  # right pairs from which a logistic regression of so many features is worth a try
+ENOUGH = 50  # right pairs from which so many weights, or probabilities, are worth a try
+# Right pairs from which a logistic regression on top of them is: fitted on fewer it may be good for pairs
+# like these, and make anything of others.
+ENOUGH_BESIDE = 300
 FEW = 1000  # right pairs at which the pull of a logistic regression is twice what it is with many
 LARGEST = 1e12  # a saved weight beyond it was not fitted here, and could overflow a score
 
@@ -124,7 +127,7 @@ def fit_logistic(features: np.ndarray, right: np.ndarray, prior: Mix) -> Mix:
     from scipy.optimize import minimize
 
     n_right = int(right.sum())
-    if n_right < ENOUGH or right.all():
+    if n_right < ENOUGH_BESIDE or right.all():
         return prior
     scaled, spread = _scaled(features)
     start = prior.weights * spread

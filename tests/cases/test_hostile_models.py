@@ -162,8 +162,10 @@ CHANGES: dict[str, Change] = {
     "no curve": text("weights.json", '"probability"', '"curve"'),
     "an infinite slope": text("weights.json", '"probability": [', '"probability": [1e999], "x": ['),
     "a curve of three": text("weights.json", '"probability": [', '"probability": [1.0,'),
-    "another kind of index": text("index/index.json", '"kind": "exact"', '"kind": "hnsw"'),
-    "no kind of index": text("index/index.json", '"kind": "exact"', '"kind": "magic"'),
+    "a structure that is not there": text("index/index.json", '"structure": null', '"structure": "hnsw"'),
+    "no kind of index": text("index/index.json", '"kind": "auto"', '"kind": "magic"'),
+    "less than no votes": text("weights.json", '"most_votes": ', '"most_votes": -1.0, "x": '),
+    "endless votes": text("weights.json", '"most_votes": ', '"most_votes": 1e999, "x": '),
     "no object": lambda path: (path / "weights.json").write_text("[]"),
 }
 

@@ -102,6 +102,7 @@ from xmc.artifacts import open_artifact
 from xmc.errors import ResourceError
 os.environ["XDG_CACHE_HOME"] = sys.argv[1]
 write(Path(sys.argv[2]), b"")  # what Python imports late may not be there for the other user
+open_artifact(Path(sys.argv[2]), "model")
 if os.geteuid() == 0:  # whom no missing right stops
     os.setuid(65534)
 for name, replace in (("model", True), ("other", False)):
