@@ -18,7 +18,6 @@ from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
-from xmc.mix import ENOUGH as ENOUGH_RIGHT
 from xmc.mix import Mix, fit_logistic, fit_mix, fit_probability
 from xmc.prototypes import DEFAULT as DEFAULT_PROTOTYPE
 from xmc.prototypes import DEFAULT_TRAINED, LabelParts
@@ -34,6 +33,7 @@ HELD_OUT_SHARE = 0.2
 HIDDEN_SHARE = 0.05
 ENOUGH = 1000  # held-out documents for weights of linear scores
 BLOCK = 10_000  # documents read at a time
+FEWEST_RIGHT = 24  # right candidates from which they say more than the weights as shipped
 USUAL = 0.99  # of the documents have no candidate with more votes than counted
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 # Slope and offset of the probability of a score where no documents are there to fit them.
@@ -244,7 +244,7 @@ class FitTask:
     def _linear(self, found: Candidates, right: np.ndarray, start: Weights) -> Weights:
         """The first stage's weights, fitted on the first ``ENOUGH`` documents."""
         few = slice(int(found.indptr[min(len(found.indptr) - 1, ENOUGH)]))
-        enough = right[few].sum() >= ENOUGH_RIGHT
+        enough = right[few].sum() >= FEWEST_RIGHT
         most_votes = usual_votes(found) if enough else np.inf
         features = found.mix_features(self.parts.frequency, most_votes)[few]
         final = fit_mix(features, right[few], found.of_doc[few], start.final) if enough else start.final
