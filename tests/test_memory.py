@@ -46,6 +46,7 @@ def test_votes_equal_a_naive_count():
     for query in range(4):
         for row, score in zip(found.rows[query], found.scores[query], strict=True):
             wanted[query] += max(score, 0) ** SHARPNESS * known.labels[row].toarray().ravel()
+        wanted[query] /= (np.maximum(found.scores[query], 0) ** SHARPNESS).sum()
     assert known.votes(found).toarray() == pytest.approx(wanted, abs=1e-6)
 
 
@@ -71,7 +72,14 @@ def test_opposite_documents_do_not_vote_even_though_the_power_is_even():
     found = Shortlist(np.array([[0, 1]]), np.array([[-0.9, 0.5]], np.float32))
     labels = sp.csr_matrix(np.eye(2, dtype=np.float32))
     votes = DocumentMemory(make_index("exact", DIM), labels, pa.array(["a", "b"])).votes(found)
-    assert votes.toarray().tolist() == [[0, 0.0625]]
+    assert votes.toarray().tolist() == [[0, 1]]
+
+
+def test_neighbours_that_are_all_opposite_give_no_votes():
+    found = Shortlist(np.array([[0, 1]]), np.array([[-0.9, -0.5]], np.float32))
+    labels = sp.csr_matrix(np.eye(2, dtype=np.float32))
+    votes = DocumentMemory(make_index("exact", DIM), labels, pa.array(["a", "b"])).votes(found)
+    assert not votes.toarray().any()
 
 
 def test_without_neighbours_nobody_votes():

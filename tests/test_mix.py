@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xmc import mix
 from xmc.errors import ArtifactError
-from xmc.mix import Mix, _decoupled, fit_mix, fit_probability
+from xmc.mix import Mix, _decoupled, fit_mix, fit_probability, pull_towards_prior
 
 NAMES = ("a", "b", "c")
 PRIOR = Mix.of(NAMES, a=1.0)
@@ -85,9 +86,10 @@ def test_the_fit_finds_what_tells_gold_labels():
 def test_the_fit_is_at_a_minimum():
     features, gold, of_doc = problem(2)
     features[:, 2] *= 1000
-    fitted, strength = fit_mix(features, gold, of_doc, PRIOR, 0.01), 0.01
+    fitted = fit_mix(features, gold, of_doc, PRIOR)
     has_both = np.array([0 < gold[of_doc == doc].sum() < 8 for doc in of_doc])
     spread = features[has_both].astype(float).std(axis=0)
+    strength = pull_towards_prior(int(gold[has_both].sum()))
 
     def objective(weights: np.ndarray) -> float:
         pull = ((weights - PRIOR.weights) * spread) ** 2
@@ -117,9 +119,11 @@ def test_features_that_never_vary_keep_their_prior_weight():
     assert fit_mix(features, gold, of_doc, PRIOR).weights[0] == pytest.approx(1, abs=1e-3)
 
 
-def test_a_stronger_pull_stays_nearer_to_the_prior():
+def test_a_stronger_pull_stays_nearer_to_the_prior(monkeypatch):
     features, gold, of_doc = problem(4)
-    weak, strong = (fit_mix(features, gold, of_doc, PRIOR, s).weights for s in (1e-3, 10.0))
+    weak = fit_mix(features, gold, of_doc, PRIOR).weights
+    monkeypatch.setattr(mix, "STRENGTH", 10.0)
+    strong = fit_mix(features, gold, of_doc, PRIOR).weights
     assert np.linalg.norm(strong - PRIOR.weights) < np.linalg.norm(weak - PRIOR.weights) / 5
 
 
@@ -173,3 +177,10 @@ def test_separable_pairs_give_no_endless_slope():
 )
 def test_without_anything_to_learn_from_scores_become_probabilities_as_they_are(scores, gold):
     assert fit_probability(np.array(scores, np.float32), np.array(gold, bool)) == (1.0, 0.0)
+
+
+def test_the_fewer_gold_labels_the_stronger_the_pull():
+    features, gold, of_doc = problem(1, 200)
+    few = of_doc < 10
+    near, far = (fit_mix(features[rows], gold[rows], of_doc[rows], PRIOR) for rows in (few, slice(None)))
+    assert np.abs(near.weights - PRIOR.weights).sum() < np.abs(far.weights - PRIOR.weights).sum()

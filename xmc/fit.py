@@ -33,8 +33,6 @@ HELD_OUT_SHARE = 0.2
 HIDDEN_SHARE = 0.05
 ENOUGH = 1000  # held-out documents for weights of linear scores
 BLOCK = 10_000  # documents read at a time
-FEWEST_RIGHT = 24  # right candidates from which they say more than the weights as shipped
-USUAL = 0.99  # of the documents have no candidate with more votes than counted
 SHARES = (0.2, 0.35, 0.5, 0.65, 0.8)
 # Slope and offset of the probability of a score where no documents are there to fit them.
 DEFAULT_PROBABILITY = (0.8, -10.5)
@@ -43,7 +41,7 @@ DEFAULT_PROBABILITY = (0.8, -10.5)
 @dataclass(frozen=True)
 class Weights:
     """All that is fitted: two mixes, slope and offset of the final one's log odds, ``beside``, the weights of
-    a candidate beside the others; the reranker; the calibration. ``most_votes``: what more votes count as.
+    a candidate beside the others; the reranker; the calibration.
 
     The last two are None where too little was held out to fit them, the reranker also where it is no better.
     """
@@ -54,7 +52,6 @@ class Weights:
     beside: Mix = UNFITTED
     reranker: RerankHead | None = None
     calibration: Calibration | None = None
-    most_votes: float = np.inf
 
     def score(
         self, found: Candidates, frequency: np.ndarray, encoded: Encoded, shortlister: Shortlister
@@ -74,7 +71,7 @@ class Weights:
 
     def context(self, found: Candidates, frequency: np.ndarray) -> np.ndarray:
         """(n_candidates, n) what the first stage sees; ``frequency`` (n_labels,) documents of each label."""
-        features = found.mix_features(frequency, self.most_votes)
+        features = found.mix_features(frequency)
         slope, offset = self.probability
         return context_features(features, slope * self.final(features) + offset, found.indptr)
 
@@ -136,20 +133,6 @@ def without_held_out(gold: sp.csr_matrix, held: np.ndarray, named: np.ndarray, s
     rest.data[~known[rest.indices]] = 0
     rest.eliminate_zeros()
     return rest
-
-
-def usual_votes(found: Candidates) -> float:
-    """The most votes that a candidate gets in all but a hundredth of the documents.
-
-    No copy of a held-out document is remembered while weights are fitted, but a document to be tagged may be
-    the copy of one, with a hundred times the votes. Weights that were fitted without such votes would make
-    anything of them.
-    """
-    filled = np.flatnonzero(np.diff(found.indptr))
-    if not len(filled):
-        return np.inf
-    most = float(np.quantile(np.maximum.reduceat(found.votes, found.indptr[filled]), USUAL))
-    return most if most > 0 else np.inf
 
 
 def fit_share(encoder: DualEncoder, towers: np.ndarray, labels: sp.csr_matrix, held: np.ndarray) -> float:
@@ -244,12 +227,9 @@ class FitTask:
     def _linear(self, found: Candidates, right: np.ndarray, start: Weights) -> Weights:
         """The first stage's weights, fitted on the first ``ENOUGH`` documents."""
         few = slice(int(found.indptr[min(len(found.indptr) - 1, ENOUGH)]))
-        enough = right[few].sum() >= FEWEST_RIGHT
-        most_votes = usual_votes(found) if enough else np.inf
-        features = found.mix_features(self.parts.frequency, most_votes)[few]
-        final = fit_mix(features, right[few], found.of_doc[few], start.final) if enough else start.final
-        curve = fit_probability(final(features), right[few])
-        weights = replace(start, final=final, probability=curve, most_votes=most_votes)
+        features = found.mix_features(self.parts.frequency)[few]
+        final = fit_mix(features, right[few], found.of_doc[few], start.final)
+        weights = replace(start, final=final, probability=fit_probability(final(features), right[few]))
         context = weights.context(found, self.parts.frequency)[few]
         return replace(weights, beside=fit_logistic(context, right[few], UNFITTED))
 

@@ -54,9 +54,14 @@ class DocumentMemory:
         return self.index.search(vectors, k, among)
 
     def votes(self, found: Shortlist) -> sp.csr_matrix:
-        """(n, n_labels) for each label the neighbours that carry it, weighted by similarity**SHARPNESS."""
+        """(n, n_labels) for each label the share of the neighbours that carry it, by similarity**SHARPNESS.
+
+        A share, and not a sum: it is on one scale for documents that are like no other and for the copy of one,
+        whose like the fit never sees.
+        """
         n, k = found.rows.shape
         weights = np.maximum(found.scores.astype(np.float64), 0) ** SHARPNESS
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         indptr = np.arange(0, n * k + 1, k) if k else np.zeros(n + 1, np.int64)
         carried = sp.csr_matrix((weights.ravel(), found.rows.ravel(), indptr), shape=(n, len(self)))
         votes = (carried @ self.labels.astype(np.float64)).tocsr()

@@ -10,11 +10,8 @@ import numpy as np
 from xmc.errors import ArtifactError
 
 STRENGTH = 1e-3  # of the pull towards the prior, in units of the loss per gold label
-ENOUGH = 50  # right pairs from which so many weights, or probabilities, are worth a try
-# Right pairs from which a logistic regression on top of them is: fitted on fewer it may be good for pairs
-# like these, and make anything of others.
-ENOUGH_BESIDE = 300
-FEW = 1000  # right pairs at which the pull of a logistic regression is twice what it is with many
+ENOUGH = 50  # right pairs from which a logistic regression of so many features is worth a try
+FEW = 1000  # right pairs at which that pull is twice what it is with many
 LARGEST = 1e12  # a saved weight beyond it was not fitted here, and could overflow a score
 
 
@@ -58,13 +55,11 @@ def are_weights(values: list[Any]) -> bool:
     return all(isinstance(v, float) and abs(v) <= LARGEST for v in values)
 
 
-def fit_mix(
-    features: np.ndarray, gold: np.ndarray, of_doc: np.ndarray, prior: Mix, strength: float = STRENGTH
-) -> Mix:
+def fit_mix(features: np.ndarray, gold: np.ndarray, of_doc: np.ndarray, prior: Mix) -> Mix:
     """Fit by decoupled softmax: each gold label against its document's wrong candidates (DEXML, ICLR 2024).
 
     ``features`` (n_pairs, n_features), ``gold`` (n_pairs,) bool, ``of_doc`` (n_pairs,) ascending. The
-    weights are drawn towards ``prior``, so that little data changes little and no data nothing.
+    weights are drawn towards ``prior``, the more the fewer gold labels there are; without any they are its.
     """
     from scipy.optimize import minimize
 
@@ -73,7 +68,7 @@ def fit_mix(
         return prior
     gold, of_doc = gold[useful], of_doc[useful]
     scaled, spread = _scaled(features[useful])
-    start = prior.weights * spread
+    start, strength = prior.weights * spread, pull_towards_prior(int(gold.sum()))
     starts = np.flatnonzero(np.r_[True, of_doc[1:] != of_doc[:-1]])
     group = np.cumsum(np.r_[0, of_doc[1:] != of_doc[:-1]])
 
@@ -84,6 +79,11 @@ def fit_mix(
 
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     return Mix(prior.names, found.x / spread)
+
+
+def pull_towards_prior(n_right: int) -> float:
+    """How strongly weights are drawn to the prior, in units of the loss per gold label."""
+    return STRENGTH * (1 + FEW / n_right)
 
 
 def _scaled(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,11 +127,11 @@ def fit_logistic(features: np.ndarray, right: np.ndarray, prior: Mix) -> Mix:
     from scipy.optimize import minimize
 
     n_right = int(right.sum())
-    if n_right < ENOUGH_BESIDE or right.all():
+    if n_right < ENOUGH or right.all():
         return prior
     scaled, spread = _scaled(features)
     start = prior.weights * spread
-    strength = STRENGTH * (1 + FEW / n_right)
+    strength = pull_towards_prior(n_right)
 
     def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
         margin, pull = scaled @ weights, weights - start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -217,7 +216,6 @@ def _plain(weights: Weights) -> dict[str, Any]:
         "final": weights.final.to_json(),
         "probability": list(weights.probability),
         "beside": weights.beside.to_json(),
-        "most_votes": weights.most_votes if math.isfinite(weights.most_votes) else None,
     }
 
 
@@ -226,13 +224,9 @@ def _weights(saved: Any, where: object) -> Weights:
     curve = saved.get("probability")
     if not isinstance(curve, list) or len(curve) != 2 or not are_weights(curve):
         raise ArtifactError(f"{where}: no slope and offset of the probability; rebuild the model")
-    most_votes = saved.get("most_votes", 0.0)
-    if most_votes is not None and not (are_weights([most_votes]) and most_votes > 0):
-        raise ArtifactError(f"{where}: most_votes is no number above 0; rebuild the model")
     return Weights(
         Mix.from_json(PROTOTYPE_NAMES, saved.get("prototype"), where),
         Mix.from_json(FINAL_NAMES, saved.get("final"), where),
         (curve[0], curve[1]),
         Mix.from_json(CONTEXT_NAMES, saved.get("beside"), where),
-        most_votes=math.inf if most_votes is None else most_votes,
     )

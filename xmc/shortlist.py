@@ -46,20 +46,10 @@ class Candidates:
         """(n_candidates,) the document of each candidate, ascending."""
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
 
-    @property
-    def votes(self) -> np.ndarray:
-        """(n_candidates,) the neighbours' votes."""
-        return self.features[:, SOURCES.index("votes")]
-
-    def mix_features(self, frequency: np.ndarray, most_votes: float = np.inf) -> np.ndarray:
-        """(n_candidates, len(NAMES)) features by kind of label, for the `Mix`.
-
-        Of votes beyond ``most_votes`` only the logarithm counts.
-        """
-        kinds, features = label_kinds(frequency)[self.rows], self.features.copy()
-        more = np.maximum(self.votes / most_votes, 1)
-        features[:, SOURCES.index("votes")] = np.minimum(self.votes, most_votes) * (1 + np.log(more))
-        by_kind = [features[:, [i]] * kinds for i in range(len(SOURCES))]
+    def mix_features(self, frequency: np.ndarray) -> np.ndarray:
+        """(n_candidates, len(NAMES)) features by kind of label, for the `Mix`."""
+        kinds = label_kinds(frequency)[self.rows]
+        by_kind = [self.features[:, [i]] * kinds for i in range(len(SOURCES))]
         return np.hstack([*by_kind, kinds[:, 1:]])
 
 

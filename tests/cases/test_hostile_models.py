@@ -164,8 +164,6 @@ CHANGES: dict[str, Change] = {
     "a curve of three": text("weights.json", '"probability": [', '"probability": [1.0,'),
     "a structure that is not there": text("index/index.json", '"structure": null', '"structure": "hnsw"'),
     "no kind of index": text("index/index.json", '"kind": "auto"', '"kind": "magic"'),
-    "less than no votes": text("weights.json", '"most_votes": ', '"most_votes": -1.0, "x": '),
-    "endless votes": text("weights.json", '"most_votes": ', '"most_votes": 1e999, "x": '),
     "no object": lambda path: (path / "weights.json").write_text("[]"),
 }
 
