@@ -52,7 +52,8 @@ class Tunable:
         if not len(docs):
             return None
         last_layers = self.settings.dense == "last"
-        return tune(self.tower, self.data(docs, rest[docs]), last_layers, self.seed, work, report, bar)
+        data, rate = self.data(docs, rest[docs]), self.settings.rate
+        return tune(self.tower, data, last_layers, rate, self.seed, work, report, bar)
 
     def _known_gold(self, work: Path) -> sp.csr_matrix:
         """(n_docs, n_labels) the gold labels that the fit will know, and so the tower may."""

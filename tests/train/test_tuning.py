@@ -51,7 +51,7 @@ def tuned(
 ) -> tuple[Path, list[str]]:
     lines: list[str] = []
     with torch.random.fork_rng(devices=[]):
-        return tune(tower, data, last_layers, 3, work, lines.append, Bar), lines
+        return tune(tower, data, last_layers, 1.0, 3, work, lines.append, Bar), lines
 
 
 class Bar:
@@ -151,3 +151,28 @@ def test_a_loss_that_is_no_number_ends_the_run(tower, data, tmp_path, monkeypatc
     monkeypatch.setattr(Tuner, "_loss", lambda self, rows: torch.tensor(float("nan")))
     with pytest.raises(TrainingError, match=r"step 1: the loss is nan"):
         Tuner(tower, data, True, 0).run(Checkpoints(tmp_path, "x"), print, lambda n: None)
+
+
+def test_documents_whose_labels_have_no_text_teach_nothing(tower, data):
+    gold = data.gold.tolil()
+    gold[:8] = 0
+    gold[:8, 4] = 1
+    tuner = Tuner(tower, replace(data, gold=gold.tocsr(), hard=data.hard[:, :0]), True, 0)
+    assert tuner.docs.tolist() == list(range(8, N))
+    textless = replace(data, gold=sp.csr_matrix((np.ones(N, np.float32), (np.arange(N), [4] * N)), (N, 6)))
+    assert Tuner(tower, textless, True, 0).n_steps == 0
+
+
+def test_one_label_for_all_leaves_the_weights_numbers(tower, data):
+    gold = sp.csr_matrix((np.ones(N, np.float32), (np.arange(N), [0] * N)), (N, 6))
+    tuner = Tuner(tower, replace(data, gold=gold, hard=data.hard[:, :0]), True, 0)
+    tuner.learn(np.arange(4))
+    tuner.learn(np.arange(4))
+    assert all(torch.isfinite(weight).all() for weight in tuner.weights.values())
+
+
+def test_a_rate_of_nothing_moves_nothing(tower, data):
+    tuner = Tuner(tower, data, True, 0, rate=1e-30)
+    before = [weight.detach().clone() for weight in tuner.weights.values()]
+    tuner.learn(np.arange(4))
+    assert all(torch.equal(a, b) for a, b in zip(before, tuner.weights.values(), strict=True))

@@ -86,6 +86,7 @@ def tune(
     tower: DenseTower,
     data: TuningData,
     last_layers: bool,
+    rate: float,
     seed: int,
     work: Path,
     report: Callable[[str], object],
@@ -93,18 +94,18 @@ def tune(
 ) -> Path:
     """The folder of the tuned tower, in ``work``; taken as it is where it was made before.
 
-    ``last_layers``: only the upper half of the model's layers is trained, else all of it. ``report`` gets a
-    line an epoch.
+    ``last_layers``: only the upper half of the model's layers is trained, else all of it. ``rate``: factor on
+    the lengths of the steps. ``report`` gets a line an epoch.
 
     Raises:
         TrainingError: the loss is no number.
     """
-    parts = [tower.sha256, tower.dtype, str(last_layers), str(seed), data.digest()]
+    parts = [tower.sha256, tower.dtype, str(last_layers), str(rate), str(seed), data.digest()]
     identity = hashlib.sha256(" ".join(parts).encode()).hexdigest()
     folder = work / f"encoder-{identity[:16]}"
     if is_artifact(folder):
         return folder
-    tuner = Tuner(tower, data, last_layers, seed)
+    tuner = Tuner(tower, data, last_layers, seed, rate)
     with bar("tuning", tuner.n_steps) as tick:
         tuner.run(Checkpoints(work / "checkpoints", identity), report, tick)
     with ArtifactWriter(folder, KIND, built_by="xmc train") as writer:
@@ -115,18 +116,22 @@ def tune(
 class Tuner:
     """One run over the documents; all its state is in here."""
 
-    def __init__(self, tower: DenseTower, data: TuningData, last_layers: bool, seed: int) -> None:
-        self.tower, self.data, self.seed = tower, data, seed
+    def __init__(
+        self, tower: DenseTower, data: TuningData, last_layers: bool, seed: int, rate: float = 1.0
+    ) -> None:
+        self.tower, self.data, self.seed, self.rate = tower, data, seed, RATE * rate
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)  # weights that the files lack, as of a pooler that is not used
             self.model, self.forward = tower.trainable()
         choose_weights(self.model, last_layers)
         self.weights = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        self.adam = torch.optim.AdamW(self.weights.values(), lr=RATE, weight_decay=DECAY)
-        self.docs = np.flatnonzero((np.diff(data.gold.indptr) > 0) & _has_windows(data.texts.documents))
-        self.per_epoch = math.ceil(len(self.docs) / BATCH)
-        self.step, self.losses = 0, [0.0][:0]
+        self.adam = torch.optim.AdamW(self.weights.values(), lr=self.rate, weight_decay=DECAY)
         self._known = _has_windows(data.texts.labels)
+        taught = data.gold[:, np.flatnonzero(self._known)].getnnz(axis=1) > 0
+        self.docs = np.flatnonzero(taught & _has_windows(data.texts.documents))
+        self.per_epoch = math.ceil(len(self.docs) / BATCH)
+        self.step = 0
+        self.losses: list[float] = []
 
     @property
     def n_steps(self) -> int:
@@ -157,7 +162,7 @@ class Tuner:
         """One step on documents; the loss before it."""
         rate = min(1.0, (self.step + 1) / WARM_UP) * (1 - self.step / self.n_steps)
         for group in self.adam.param_groups:
-            group["lr"] = RATE * rate
+            group["lr"] = self.rate * rate
         loss = self._loss(rows)
         if not math.isfinite(float(loss.detach())):
             raise TrainingError(DIVERGED.format(f"dense tower, step {self.step + 1}: the loss is {loss}"))
