@@ -10,9 +10,9 @@ from pathlib import Path
 
 from xmc.artifacts import ArtifactWriter
 from xmc.builder import Builder
-from xmc.commands.notices import notify
 from xmc.data.options import ReadReport
 from xmc.model import KIND
+from xmc.notices import notify
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import read_source
 

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 import torch
 
 from xmc.artifacts import load_array
-from xmc.commands.notices import counted, notify, state
 from xmc.data.records import DocumentBatch
 from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
@@ -39,6 +38,7 @@ from xmc.index.matcher import LabelMatcher
 from xmc.label_text import label_names, label_texts, same_text
 from xmc.memory import DocumentMemory
 from xmc.model import Model
+from xmc.notices import counted, notify, state
 from xmc.progress import progress
 from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings, TrainingSettings
@@ -136,7 +136,7 @@ class Builder:
         known = self.source, self.texts, tower, words, matcher, self.held, self.training, run.seed
         folder = Tunable(*known).tuned(
             self.work / "tuning",
-            lambda line: notify([line]),
+            lambda line: self.tell([line]),
             lambda what, total: self._bar(what, "steps", total),
         )
         if folder is not None:

@@ -56,8 +56,8 @@ class DocumentMemory:
     def votes(self, found: Shortlist) -> sp.csr_matrix:
         """(n, n_labels) for each label the share of the neighbours that carry it, by similarity**SHARPNESS.
 
-        A share, and not a sum: it is on one scale for documents that are like no other and for the copy of one,
-        whose like the fit never sees.
+        A share, and not a sum: it is on one scale for documents that are like no other and for the copy of
+        one, whose like the fit never sees.
         """
         n, k = found.rows.shape
         weights = np.maximum(found.scores.astype(np.float64), 0) ** SHARPNESS

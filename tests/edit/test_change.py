@@ -1,13 +1,11 @@
-"""A change costs what changes: other files are linked, and a model that is loaded is not read again."""
+"""A change costs what changes: other files are linked."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import pytest
 
-from tests.edit.made import LABELS, label_set, made, suggested
+from tests.edit.made import LABELS, label_set, made
 from xmc.artifacts import find_faults, save_array
 from xmc.data.labels import LabelSet
 from xmc.edit.change import change_model
@@ -17,8 +15,8 @@ from xmc.model import Model
 from xmc.settings import RunSettings
 
 
-def changed(path, edit, given, loaded=None):
-    return change_model(path, lambda model: edit(model, given)[0], RunSettings(), loaded)
+def changed(path, edit, given):
+    return change_model(path, lambda model: edit(model, given)[0], RunSettings())
 
 
 @pytest.fixture
@@ -37,28 +35,6 @@ def test_retiring_writes_no_names(path):
     assert np.flatnonzero(model.labels.retired).tolist() == [1]
     assert model.labels.ids.to_pylist()[: len(LABELS)] == [i for i, _ in LABELS]
     assert find_faults(path, verify=True) == []
-
-
-def test_changes_of_a_loaded_model_do_not_read_it_again(path, monkeypatch):
-    model = Model.load(path)
-    with monkeypatch.context() as patch:
-        patch.setattr(Model, "load", partial(pytest.fail, "read again"))
-        for edit, given in (
-            (add_labels, label_set()),
-            (retire_labels, np.arange(3)),
-            (restore_labels, np.arange(1)),
-        ):
-            model = changed(path, edit, given, model)
-    texts = ["fisheries and law", LABELS[5][1]]
-    again = Model.load(path)
-    assert again.id == model.id
-    assert suggested(again, texts) == suggested(model, texts)
-
-
-def test_a_loaded_model_that_another_process_changed_is_read_again(path):
-    model = Model.load(path)
-    changed(path, add_labels, label_set())
-    assert len(changed(path, retire_labels, np.arange(3), model).labels) > len(model.labels)
 
 
 def test_a_list_of_retired_labels_that_does_not_fit_is_refused(path, monkeypatch):

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from xmc.commands.arguments import CommandParser
-from xmc.commands.notices import notify
 from xmc.errors import SettingError
+from xmc.notices import notify
 from xmc.settings import BenchmarkSettings
 
 USAGE = "NAME|FOLDER -o DIR [--data DIR] [--results F] [--report]"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xmc.commands.arguments import CommandParser
-from xmc.commands.notices import counted, notify, state
 from xmc.errors import SettingError
+from xmc.notices import counted, notify, state
 from xmc.settings import LabelSettings
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _changed(
     action: str, path: Path, settings: LabelSettings, report: ReadReport, said: list[str], model: Model
 ) -> Model:
     """The changed model; what was done is added to ``said``."""
-    changed, n, n_given = _edited(action, path, settings, report, model)
+    changed, n, n_given = _edited(action, path, settings, report, said, model)
     said.append(f"{counted(n, 'label')} {DONE[action]}")
     if n < n_given:
         said.append(f"{counted(n_given - n, 'label')} skipped ({SKIPPED[action]})")
@@ -84,7 +84,7 @@ def _changed(
 
 
 def _edited(
-    action: str, path: Path, settings: LabelSettings, report: ReadReport, model: Model
+    action: str, path: Path, settings: LabelSettings, report: ReadReport, said: list[str], model: Model
 ) -> tuple[Model, int, int]:
     """The changed model, how many labels changed, and how many were given."""
     from xmc.data.formats import read_labels
@@ -94,6 +94,7 @@ def _edited(
     show = settings.run.progress
     if action == "compact":
         changed, n = edit.compact_labels(model)
+        said.extend(filter(None, (changed.index.choice, changed.index.notice)))
         return changed, n, n
     if action in ("add", "replace"):
         new = read_labels(path, settings.read, report, model.labels)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xmc.commands.arguments import CommandParser
-from xmc.commands.notices import counted, notify, state
 from xmc.errors import InputError
+from xmc.notices import counted, notify, state
 from xmc.settings import LearnSettings
 
 if TYPE_CHECKING:

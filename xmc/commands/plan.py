@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 
 from xmc.commands.arguments import CommandParser
 from xmc.commands.index import add_inputs
-from xmc.commands.notices import notify
 from xmc.errors import SettingError
+from xmc.notices import notify
 from xmc.settings import TrainingSettings
 
 USAGE = "--labels F [--docs F...] [--dev F...] [--filter F] [-o MODEL] [--json]"
@@ -32,10 +33,13 @@ def run(args: argparse.Namespace, settings: TrainingSettings) -> None:
     from xmc.data.options import ReadReport
     from xmc.plan import report
     from xmc.plan.run import plan_jobs
+    from xmc.stages import Cost
 
     memory, disk = available_memory(), free_space(Path(args.out or "."))
     seen = ReadReport()
-    plan = plan_jobs(args.labels, args.docs, args.filter, settings, seen, args.dev)
+    spent = time.process_time()  # on imports, mostly; they take as long as they compute
+    began = Cost(spent, spent)
+    plan = plan_jobs(args.labels, args.docs, args.filter, settings, seen, args.dev, began)
     if args.json:
         print(json.dumps(report.record(plan, memory, disk), indent=1))
     else:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xmc.commands.arguments import CommandParser
-from xmc.commands.notices import notify
 from xmc.errors import InputError, one_line
+from xmc.notices import notify
 from xmc.progress import progress
 from xmc.settings import TagSettings
 

@@ -18,13 +18,8 @@ class _UnchangedError(Exception):
     """Leaves the writer without writing."""
 
 
-def change_model(
-    path: Path, change: Callable[[Model], Model], run: RunSettings, loaded: Model | None = None
-) -> Model:
+def change_model(path: Path, change: Callable[[Model], Model], run: RunSettings) -> Model:
     """Put what ``change`` makes of the model at ``path`` in its place, and return it.
-
-    ``loaded``: the model at ``path``, from :meth:`Model.load` or from the change before, where this process
-    has it; it is read where it is not given or not the same any more.
 
     Killed at any moment it leaves the old model or the new one. Files that are the same are linked, not
     written again. The new artifact names the old one as its parent; where ``change`` returns the very model
@@ -41,8 +36,7 @@ def change_model(
         with ArtifactWriter(
             path, KIND, old.parents | {KIND: old.id}, old.settings, True, old.manifest["built_by"]
         ) as writer:
-            known = loaded is not None and loaded.id == old.id
-            model = loaded if loaded is not None and known else Model.load(path, run.device, run.dtype)
+            model = Model.load(path, run.device, run.dtype)
             if model.id != old.id:
                 raise ResourceError(f"{path}: was changed by another process; run the command again")
             changed = change(model)

@@ -62,12 +62,16 @@ class RunningBest:
             return
         query, positions, values = (torch.cat(part) for part in zip(*self._waiting, strict=True))
         self._waiting, self._n_waiting = [], 0
-        order = query.to(torch.int16 if len(self._scores) < 2**15 else torch.int64).argsort(stable=True)
+        order = values.argsort(descending=True, stable=True)
+        by_query = query.to(torch.int16 if len(self._scores) < 2**15 else torch.int64)[order]
+        order = order[by_query.argsort(stable=True)]
         counts = torch.bincount(query, minlength=len(self._scores))
         first = counts.cumsum(0) - counts
         query = query[order]
         place = torch.arange(len(query), device=query.device) - first[query]
-        shape = (len(counts), int(counts.max()))
+        # All may wait for one query; of its best only so many can be kept, and room for more is not made.
+        order, query, place = (part[place < self.n_best] for part in (order, query, place))
+        shape = (len(counts), min(self.n_best, int(counts.max())))
         wide = values.new_full(shape, -torch.inf)
         wide_positions = positions.new_zeros(shape)
         wide[query, place], wide_positions[query, place] = values[order], positions[order]

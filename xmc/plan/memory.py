@@ -145,11 +145,16 @@ def _model(probe: BuildProbe, scale: Scale, of: Widths, training: TrainProbe | N
 
 
 def _work(of: Widths, scale: Scale, training: TrainProbe | None, again: bool) -> int:
-    """Bytes beside the model: vectors; for training also features, vectors anew and two checkpoints."""
+    """Bytes beside the model: vectors, twice of labels; features of their names.
+
+    For training also features of all texts, vectors of documents anew and two checkpoints.
+    """
     n_docs, n_labels = scale.whole.n_docs, scale.whole.n_labels
     window = of.dense * (NUMBER + NUMBER // 2 * of.windows)
     total = n_docs * (NUMBER * of.untrained + 2 * window) + n_labels * window
+    total += n_labels * (NUMBER * (2 * of.untrained + of.trained + of.dense + 1) + ENTRY * of.name_entries)
     if training is not None:
         anew = NUMBER * (of.untrained + of.trained) * (2 if again else 1)
         total += n_docs * (anew + 2 * ENTRY * of.doc_entries) + 2 * training.checkpoint
+        total += n_labels * ENTRY * of.label_entries
     return int(total)

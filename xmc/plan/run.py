@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -65,12 +64,14 @@ def plan_jobs(
     settings: TrainingSettings,
     report: ReadReport,
     dev: Sequence[str | Path] = (),
+    began: Cost | None = None,
 ) -> Plan:
     """Plan `xmc index`, and where there are tagged documents `xmc train`, for these files and settings.
 
+    ``began``: what it cost to start the process, which each command will do too.
+
     Raises: InputError where the files are not what was asked for, as the commands would.
     """
-    began = Cost(time.process_time(), time.process_time())
     with measured() as probing:
         sampler = Sampler()
         with measured() as reading:
@@ -80,7 +81,8 @@ def plan_jobs(
             # What is done first takes longer, and what is loaded for it stays in memory.
             _built(sample_source(source, sampler, settings.run.seed, *WARM_UP), _untrained(settings))
             done(1)
-            job = _Job(source, sample, settings, began, reading[0], resident(), _size(source), _size(sample))
+            sizes = _size(source), _size(sample)
+            job = _Job(source, sample, settings, began or Cost(), reading[0], resident(), *sizes)
             jobs = [job.index()]
             done(1)
             if source.gold[: source.n_own].nnz:

@@ -36,9 +36,11 @@ def tuning_cost(model: Model, sample: Source, settings: TrainSettings, n_docs: i
         0,
     )
     tuner = Tuner(encoder.dense, known.data(docs, sample.gold[docs]), settings.dense == "last", 0)
-    rows = np.arange(len(docs))
+    rows = tuner.docs
+    if not len(rows):
+        return Cost()
     tuner.learn(rows[:2])  # the first step makes room
     with measured() as found:
         tuner.learn(rows)
     steps = EPOCHS * -(-n_docs // BATCH)
-    return found[0].times(steps * BATCH / len(docs))
+    return found[0].times(steps * BATCH / len(rows))
