@@ -96,7 +96,7 @@ def test_with_too_few_documents_or_one_tower_the_share_stays():
 
 
 @pytest.fixture(scope="module")
-def task() -> FitTask:
+def task(tmp_path_factory) -> FitTask:
     """The first 30 documents held out of 150."""
     texts, names = [t for _, t, _ in DOCS], [t for _, t in LABELS]
     rows = {label_id: row for row, (label_id, _) in enumerate(LABELS)}
@@ -118,7 +118,8 @@ def task() -> FitTask:
     memory = DocumentMemory(index, gold, np.array(ids))
     matcher = LabelMatcher(words.features(names), np.arange(61))
     sample = encoded.take(np.flatnonzero(held))
-    return FitTask(encoder, sample, gold[:30], parts, matcher, memory, ~held, np.ones(60, bool))
+    active, work = np.ones(60, bool), tmp_path_factory.mktemp("fit")
+    return FitTask(encoder, sample, gold[:30], parts, matcher, memory, ~held, active, work)
 
 
 def precision(task: FitTask, weights: Weights) -> float:

@@ -18,9 +18,8 @@ from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.encoders.given import GivenTower
-from xmc.encoders.labels import PIECE, LabelEncoder, LabelVectors
+from xmc.encoders.labels import LabelEncoder, LabelVectors
 from xmc.encoders.lexical import LexicalSettings, LexicalTower
-from xmc.encoders.windows import WindowVectors
 from xmc.encoders.writer import FeatureWriter, NpyAppender, VectorWriter, read_features, read_vectors
 from xmc.errors import InputError, some
 from xmc.fit import (
@@ -33,6 +32,7 @@ from xmc.fit import (
     without_held_out,
 )
 from xmc.index.base import LabelIndex
+from xmc.index.exact import ExactIndex
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.label_text import label_names, label_texts, same_text
@@ -92,11 +92,14 @@ class Builder:
         if trained is not None:
             towers = self._with_trained(trained, towers, "training")
             sample = None if sample is None else self.encoder.with_trained(sample, trained.tower)
-        weights = self._fit(self._parts(labels, towers, rest, trained), matcher, towers, sample, rest)
+        self._share(towers)
+        memory = self._memory(towers)
+        weights = self._fit(self._parts(labels, towers, rest, trained), matcher, memory, sample, rest)
         if trained is not None and self.apart[self.own].mean() > SMALL:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
             towers = self._with_trained(trained, towers, "final")
-        return self._whole(labels, towers[: self.source.n_own], matcher, weights, trained)
+            memory = self._memory(towers)
+        return self._whole(labels, towers[: self.source.n_own], matcher, memory, weights, trained)
 
     @stage("putting together")
     def _whole(
@@ -104,6 +107,7 @@ class Builder:
         labels: LabelVectors,
         towers: np.ndarray,
         matcher: LabelMatcher | None,
+        memory: DocumentMemory,
         weights: Weights,
         trained: Trained | None,
     ) -> Model:
@@ -111,16 +115,14 @@ class Builder:
         n_own = self.source.n_own
         parts = self._parts(labels, towers, self.source.gold[:n_own], trained)
         index = self._index(*self._folded(parts, weights), towers)
-        memory = labels_trained = None
-        if n_own:
-            windows = read_vectors(self.work / "windows").first(n_own) if self.cache else None
-            memory = self._memory(towers, np.ones(n_own, bool), windows)
+        labels_trained = None
         if trained is not None and trained.by_text:
             labels_trained = TrainedLabels.of(
                 trained.network, trained.learned, trained.tower, self.settings.run.seed
             )
+        remembered = memory if n_own else None
         return Model(
-            self.source.labels, self.encoder, index, matcher, memory, weights, trained=labels_trained
+            self.source.labels, self.encoder, index, matcher, remembered, weights, trained=labels_trained
         )
 
     @stage("tuning")
@@ -290,21 +292,25 @@ class Builder:
         out.close()
         return np.load(path, mmap_mode="r", allow_pickle=False)
 
+    @stage("fit: weights")
+    def _share(self, towers: np.ndarray) -> None:
+        """Fit what each tower is worth, by how well neighbours vote for held-out documents."""
+        encoder, gold = self.encoder, self.source.gold
+        encoder.share = fit_share(encoder, towers, gold, self.held)
+        encoder.trained_share = fit_trained_share(encoder, towers, gold, self.held)
+
     def _fit(
         self,
         parts: LabelParts,
         matcher: LabelMatcher | None,
-        towers: np.ndarray,
+        memory: DocumentMemory,
         sample: Encoded | None,
         rest: sp.csr_matrix,
     ) -> Weights:
         gold, held, encoder = self.source.gold, self.held, self.encoder
         if sample is None or not held.any():
             return Weights.unfitted(encoder)
-        encoder.share = fit_share(encoder, towers, gold, held)
-        encoder.trained_share = fit_trained_share(encoder, towers, gold, held)
         usable = np.random.default_rng(self.settings.run.seed).permutation(np.flatnonzero(sample.ok))
-        memory = replace(self._memory(towers, ~self.apart), labels=rest)
         active = ~self.source.labels.retired
         task = FitTask(
             encoder,
@@ -312,9 +318,10 @@ class Builder:
             gold[held][usable],
             parts,
             matcher,
-            memory,
-            ~self.apart,
+            replace(memory, labels=rest[: len(memory)]),
+            ~self.apart[: len(memory)],
             active,
+            self.work,
             self.settings.run.seed,
             _without_documents(rest) & ~_without_documents(gold[~self.apart]),
         )
@@ -324,11 +331,9 @@ class Builder:
         """Rows of the labels that have a vector, and their (n, dim + 1) vectors, memory-mapped."""
         path, rows = self.work / "prototypes.npy", [np.zeros(0, np.int64)]
         out = NpyAppender(path, "float32", (self.encoder.dim + 1,))
-        for start in range(0, len(parts), PIECE):
-            block = parts.fold(weights.prototype, self.encoder.scale, slice(start, start + PIECE))
-            kept = np.flatnonzero(block.any(axis=1))
-            out.append(block[kept])
-            rows.append(start + kept)
+        for at, vectors in parts.folded(weights.prototype, self.encoder.scale):
+            out.append(vectors)
+            rows.append(at)
         out.close()
         return np.concatenate(rows), load_array(path)
 
@@ -351,18 +356,24 @@ class Builder:
         index.compact(queries if len(queries) else None)
         return index
 
-    def _memory(
-        self, towers: np.ndarray, among: np.ndarray, windows: WindowVectors | None = None
-    ) -> DocumentMemory:
-        """The memory of the first documents, with these ``towers``; it finds those ``among`` them."""
-        index = make_index("exact", self.encoder.dim, "cosine")
-        for start in range(0, len(towers), SHARD):
-            vectors = np.asarray(towers[start : start + SHARD]) * self.encoder.scale
-            rows = np.flatnonzero(vectors.any(axis=1) & among[start : start + SHARD])
-            index.add(rows + start, vectors[rows])
-        index.compact()
-        ids = pa.array(self.source.ids[: len(towers)], pa.large_string())
-        return DocumentMemory(index, self.source.gold[: len(towers)], ids, windows)
+    @stage("remembering")
+    def _memory(self, towers: np.ndarray) -> DocumentMemory:
+        """The memory of all documents that the model may hold, with these ``towers``.
+
+        The fit finds neighbours by it too, and leaves out what it may not know.
+        """
+        n, encoder = self.source.n_own, self.encoder
+
+        def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for start in range(0, n, SHARD):
+                vectors = np.asarray(towers[start : min(n, start + SHARD)]) * encoder.scale
+                rows = np.flatnonzero(vectors.any(axis=1))
+                yield rows + start, vectors[rows]
+
+        index = ExactIndex.written(self.work / "memory.npy", encoder.dim, "cosine", blocks())
+        windows = read_vectors(self.work / "windows").first(n) if self.cache else None
+        ids = pa.array(self.source.ids[:n], pa.large_string())
+        return DocumentMemory(index, self.source.gold[:n], ids, windows)
 
     def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
         return progress(self.settings.run.progress, what, unit, lambda: total)

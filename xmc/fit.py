@@ -7,6 +7,7 @@ compete as labels without documents; where that are too few, some labels are hid
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,7 @@ import torch
 from xmc.calibration import Calibration, is_gold
 from xmc.context import UNFITTED, context_features
 from xmc.encoders.dual import DualEncoder, Encoded
-from xmc.index.kinds import make_index
+from xmc.index.exact import ExactIndex
 from xmc.index.matcher import LabelMatcher
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, fit_logistic, fit_mix, fit_probability
@@ -179,6 +180,7 @@ def _first_right(similarity: np.ndarray, gold: np.ndarray, k: int = 10) -> float
 class FitTask:
     """The held-out documents (``encoded``, ``gold``), in random order, and the model without them.
 
+    ``active`` (n_labels,) bool: labels that may be suggested; ``work``: a directory for large arrays;
     ``hidden`` (n_labels,) bool: labels whose documents the fit does not know of, None: no label.
     """
 
@@ -190,6 +192,7 @@ class FitTask:
     memory: DocumentMemory
     among: np.ndarray
     active: np.ndarray
+    work: Path
     seed: int = 0
     hidden: np.ndarray | None = None
 
@@ -261,10 +264,7 @@ class FitTask:
 
     def _shortlister(self, mix: Mix) -> Shortlister:
         """What finds candidates with the labels' prototypes mixed so."""
-        vectors = self.parts.fold(mix, self.encoder.scale)
-        rows = np.flatnonzero(vectors.any(axis=1) & self.active)
-        index = make_index("exact", vectors.shape[1], "ip")
-        index.add(rows, vectors[rows])
-        scoreable = np.zeros(len(vectors), bool)
-        scoreable[rows] = True
+        pieces = self.parts.folded(mix, self.encoder.scale, self.active)
+        index = ExactIndex.written(self.work / "fitted.npy", self.encoder.dim + 1, "ip", pieces)
+        scoreable = index.has(np.arange(len(self.parts)))
         return Shortlister(self.encoder, index, self.matcher, self.memory, scoreable, self.among)

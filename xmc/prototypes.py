@@ -9,12 +9,14 @@ own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
+from xmc.encoders.labels import PIECE
 from xmc.encoders.lexical import unit
 from xmc.mix import Mix
 
@@ -90,6 +92,20 @@ class LabelParts:
         scoreable = out.any(axis=1)
         out[scoreable, -1] += (kinds[scoreable, 1:] @ mix.weights[-2:]).astype(np.float32)
         return out
+
+    def folded(
+        self, mix: Mix, scale: np.ndarray, allowed: np.ndarray | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pieces of all scoreable labels: their (n,) rows and (n, dim + 1) prototypes as :meth:`fold` gives.
+
+        ``allowed`` (n_labels,) bool: of these labels only.
+        """
+        for start in range(0, len(self), PIECE):
+            block = self.fold(mix, scale, slice(start, start + PIECE))
+            kept = block.any(axis=1)
+            if allowed is not None:
+                kept &= allowed[start : start + PIECE]
+            yield start + np.flatnonzero(kept), block[kept]
 
 
 def label_kinds(frequency: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ class NpyAppender:
 
     def __init__(self, path: Path, dtype: str, row: tuple[int, ...] = ()):
         self._dtype, self._row, self._n = np.dtype(dtype).newbyteorder("<"), row, 0
+        path.unlink(missing_ok=True)  # who has mapped an older one keeps it
         self._file = path.open("wb")
         self._file.write(self._header())
 

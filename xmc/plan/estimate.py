@@ -99,6 +99,7 @@ def build_stages(probe: BuildProbe, scale: Scale) -> dict[str, Cost]:
         "fit: candidates": scale.held,
         "fit: reranker": scale.held * passes,
         "fit: calibration": scale.held,
+        "remembering": docs,
         "putting together": both,
         "writing": both,
     }
