@@ -110,3 +110,5 @@ def test_tuning_is_planned_where_the_transformer_is_to_be_trained(tmp_path):
     settings = TrainingSettings(train=TrainSettings(epochs=1, dim=8, dense="last"))
     plan = plan_jobs(labels_path, [docs_path], None, settings, ReadReport())
     assert plan.jobs[1].stages["tuning"].cpu > 0
+    n_trained = 3 * 12 * 384**2  # at least: the upper three layers' large matrices
+    assert plan.jobs[1].need.disk - plan.jobs[0].need.disk > 2 * 3 * 4 * n_trained

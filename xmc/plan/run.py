@@ -16,7 +16,7 @@ from xmc.plan.memory import Need, need, widths
 from xmc.plan.probe import BuildProbe, probe_build, probe_search
 from xmc.plan.sample import Sampler, sample_source
 from xmc.plan.training import TrainProbe, Whole, probe_training
-from xmc.plan.tuning import tuning_cost
+from xmc.plan.tuning import TuningProbe, probe_tuning
 from xmc.progress import progress
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import Source, read_source
@@ -150,12 +150,14 @@ class _Job:
         with tempfile.TemporaryDirectory(prefix="xmc-plan-") as work:
             probe = probe_build(self.sample, brief, Path(work))
             training = probe_training(self.sample, probe.model, whole, recipe, wanted, Path(work))
-        stages = {}
+        tuning = None
         if wanted.dense != "frozen":
-            stages["tuning"] = tuning_cost(probe.model, self.sample, wanted, size.n_training)
+            tuning = probe_tuning(probe.model, self.sample, wanted, size.n_training)
         again, scale = not source.n_dev and size.n_held > SMALL * size.n_docs, self._scale(probe)
-        stages |= train_stages(training, scale, recipe.epochs, again)
-        return self._plan("train", probe, scale, stages, training, again)
+        stages = train_stages(training, scale, recipe.epochs, again)
+        if tuning is not None:
+            stages = {"tuning": tuning.cost, **stages}
+        return self._plan("train", probe, scale, stages, training, again, tuning)
 
     def _scale(self, probe: BuildProbe) -> Scale:
         search = probe_search(probe.model.encoder.dim, self.settings.run.seed)
@@ -169,10 +171,15 @@ class _Job:
         more: Mapping[str, Cost] = MappingProxyType({}),
         training: TrainProbe | None = None,
         again: bool = False,
+        tuning: TuningProbe | None = None,
     ) -> JobPlan:
         stages = {"starting": self.began, "reading": self.reading.times(PASSES if self.source.ids else 1)}
         stages |= {**build_stages(probe, scale), **more}
         of = widths(probe, self.sample, scale)
         found = need(self.held, probe, scale, of, training, again)
+        if tuning is not None:
+            found = replace(
+                found, memory=max(found.memory, self.held + tuning.memory), disk=found.disk + tuning.disk
+            )
         loading = self.began + probe.loading.times(found.model / max(1, sum(probe.sizes.values())))
         return JobPlan(command, stages, found, probe.tagging + scale.farther(probe).times(1000), loading)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from xmc.encoders.lexical import LexicalTower
@@ -13,34 +15,39 @@ from xmc.stages import Cost, measured
 from xmc.train.tuning import BATCH, EPOCHS, Tuner
 from xmc.tuned import Tunable
 
-N_DOCS = 16  # of the step that is measured
+NUMBER = 4  # bytes of a float32
+STATES = 3  # numbers of a weight in a checkpoint: itself and two moments
 
 
-def tuning_cost(model: Model, sample: Source, settings: TrainSettings, n_docs: int) -> Cost:
-    """Of tuning on ``n_docs`` documents; ``model``: of the ``sample``, with its dense tower as it was given.
+@dataclass(frozen=True)
+class TuningProbe:
+    """``cost`` of all steps; ``memory``: bytes that they add at most; ``disk``: bytes of two checkpoints."""
 
-    Nothing where there is no dense tower or no gold label.
+    cost: Cost
+    memory: int
+    disk: int
+
+
+def probe_tuning(model: Model, sample: Source, settings: TrainSettings, n_docs: int) -> TuningProbe | None:
+    """Tuning on ``n_docs`` documents; ``model``: of the ``sample``, with its dense tower as it was given.
+
+    None where there is no dense tower or nothing to learn.
     """
-    encoder, docs = model.encoder, np.flatnonzero(np.diff(sample.gold.indptr) > 0)[:N_DOCS]
+    encoder, docs = model.encoder, np.flatnonzero(np.diff(sample.gold.indptr) > 0)[:BATCH]
     words = encoder.lexical
     if encoder.dense is None or model.matcher is None or not isinstance(words, LexicalTower) or not len(docs):
-        return Cost()
-    known = Tunable(
-        sample,
-        label_texts(sample.labels),
-        encoder.dense,
-        words,
-        model.matcher,
-        np.zeros(len(sample.ids), bool),
-        settings,
-        0,
-    )
-    tuner = Tuner(encoder.dense, known.data(docs, sample.gold[docs]), settings.dense == "last", 0)
-    rows = tuner.docs
-    if not len(rows):
-        return Cost()
-    tuner.learn(rows[:2])  # the first step makes room
-    with measured() as found:
-        tuner.learn(rows)
-    steps = EPOCHS * -(-n_docs // BATCH)
-    return found[0].times(steps * BATCH / len(rows))
+        return None
+    held, texts = np.zeros(len(sample.ids), bool), label_texts(sample.labels)
+    known = Tunable(sample, texts, encoder.dense, words, model.matcher, held, settings, 0)
+    data = known.data(docs, sample.gold[docs])
+    with measured() as whole:
+        tuner = Tuner(encoder.dense, data, settings.dense == "last", 0)
+        if not len(tuner.docs):
+            return None
+        tuner.learn(tuner.docs[:2])  # the first step makes room
+        with measured() as step:
+            tuner.learn(tuner.docs)
+    n_numbers = sum(weight.numel() for weight in tuner.weights.values())
+    n_like_it = EPOCHS * -(-n_docs // BATCH) * BATCH / len(tuner.docs)
+    added = max(whole[0].peak, step[0].peak) - whole[0].before
+    return TuningProbe(step[0].times(n_like_it), max(0, added), 2 * STATES * NUMBER * n_numbers)
