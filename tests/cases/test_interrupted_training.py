@@ -50,7 +50,7 @@ def run(out, end, how, loss, dev):
     loop.Trainer._step, checkpoint.save_tensors = stepped, saved
     loop.SAVE_EVERY = 60 if end < 0 else 0
     code = main(["train", "--labels", "labels.jsonl", "--docs", "docs.jsonl", "-o", out, "preset=fast",
-                 "threads=1", "train.epochs=3", "train.dim=32", "train.rate=20", f"train.loss={loss}",
+                 "threads=1", "train.epochs=3", "train.dim=32", f"train.loss={loss}",
                  *(["--dev", dev] if dev else [])])
     with open("steps.json", "w") as file:
         json.dump(len(steps), file)

@@ -34,7 +34,7 @@ from xmc.tag.tagger import Tagger
 from xmc.train import run
 from xmc.train.loop import Recipe, Trainer
 
-QUICK = ("preset=fast", "threads=1", "train.dim=32", "train.epochs=3", "train.rate=20")
+QUICK = ("preset=fast", "threads=1", "train.dim=32", "train.epochs=3")
 SYNTHETIC = synthetic(25, 150)
 DECOUPLED = "train.loss=decoupled_softmax"
 

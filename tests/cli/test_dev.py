@@ -18,7 +18,7 @@ from xmc.train.run import Split, Trained
 LABELS, DOCUMENTS = synthetic(25, 170)
 OWN, DEV = DOCUMENTS[:120], DOCUMENTS[120:]
 SETTINGS = ("preset=fast", "threads=1")
-QUICK = (*SETTINGS, "train.dim=32", "train.epochs=3", "train.rate=20")
+QUICK = (*SETTINGS, "train.dim=32", "train.epochs=3")
 COMMANDS = {"index": SETTINGS, "train": QUICK}
 each_command = pytest.mark.parametrize("command", COMMANDS)
 

@@ -17,7 +17,7 @@ from xmc.errors import ResourceError
 from xmc.model import UNFITTED_VOTE, Model
 
 TEXTS = [text for _, text, _ in NEW_DOCS]
-QUICK = ("preset=fast", "threads=1", "train.dim=32", "train.epochs=3", "train.rate=20")
+QUICK = ("preset=fast", "threads=1", "train.dim=32", "train.epochs=3")
 # One of the labels has no document, so that there is one that was learned by its text alone.
 UNSEEN = 7
 SEEN_DOCS = [(i, text, [x for x in found if x != f"L{UNSEEN}"]) for i, text, found in DOCS]

@@ -21,7 +21,7 @@ from xmc.train.run import ENOUGH, Split, Trained, TrainingSource, choose_columns
 LABEL = 4
 DATA = made()
 GOLD = DATA.gold + sp.vstack([sp.csr_matrix((len(DATA.docs), N_LABELS), dtype=np.float32), DATA.dev_gold])
-QUICK = TrainSettings(epochs=2, dim=8, rate=20.0)
+QUICK = TrainSettings(epochs=2, dim=8)
 each_loss = pytest.mark.parametrize("loss", RECIPES)
 
 
@@ -47,17 +47,27 @@ def test_too_many_labels_for_every_step_are_sampled_under_a_softmax(more, wanted
 
 def test_without_gold_labels_there_is_a_recipe_too():
     assert recipe_for(sp.csr_matrix((5, 3), dtype=np.float32), TrainSettings(), 0).loss == "decoupled_softmax"
-    assert recipe_for(sp.csr_matrix((0, 3), dtype=np.float32), TrainSettings(loss="bce"), 0).epochs == 8
+    assert recipe_for(sp.csr_matrix((0, 3), dtype=np.float32), TrainSettings(loss="bce"), 0).epochs == 40
 
 
 @pytest.mark.parametrize(
     ("n_docs", "wanted"),
-    [(1, 8), (15_000, 8), (30_000, 7), (60_000, 6), (240_000, 4), (1_000_000, 3), (10_000_000, 3)],
+    [(12_000, 8), (15_000, 8), (30_000, 7), (60_000, 6), (240_000, 4), (1_000_000, 3), (10_000_000, 3)],
 )
 def test_many_documents_need_fewer_passes(n_docs, wanted):
     gold = sp.csr_matrix((n_docs, 1), dtype=np.float32)
     assert recipe_for(gold, TrainSettings(loss="bce"), 0).epochs == wanted
     assert recipe_for(gold, TrainSettings(loss="decoupled_softmax"), 0).epochs == 3
+
+
+@pytest.mark.parametrize("loss", ["bce", "decoupled_softmax"])
+def test_few_documents_are_passed_until_there_are_some_steps(loss):
+    wanted = {1: 40, 100: 40, 300: 30, 1000: 12}
+    found = {
+        n: recipe_for(sp.csr_matrix((n, 1), dtype=np.float32), TrainSettings(loss=loss), 0).epochs
+        for n in wanted
+    }
+    assert found == wanted
 
 
 @each_loss
@@ -226,7 +236,7 @@ def same_words_elsewhere() -> sp.csr_matrix:
     return DATA.features[:, moved]
 
 
-@pytest.mark.parametrize("change", [{"dim": 16}, {"rate": 1.0}, {"epochs": 3}, {"loss": "decoupled_softmax"}])
+@pytest.mark.parametrize("change", [{"dim": 16}, {"rate": 0.5}, {"epochs": 3}, {"loss": "decoupled_softmax"}])
 def test_other_settings_make_another_run(change, tmp_path):
     given = source(tmp_path, DATA.features, "bce")
     other = replace(given, settings=replace(given.settings, **change))

@@ -21,7 +21,7 @@ from xmc.train.labels import LabelSide
 from xmc.train.losses import LOSSES
 from xmc.train.tables import BagTable, RowAdam
 
-WARM_UP = 50  # steps
+WARM_UP = 50  # steps, half of all at most
 SAVE_EVERY = 60  # seconds
 UNBOUNDED = 1e6  # no weight comes near it
 DIVERGED = "{}; run the command again with a lower train.rate (the last good checkpoint is kept)"
@@ -174,7 +174,8 @@ class Trainer:
 
     def _schedule(self, step: int) -> float:
         """Share of the highest rate: a short rise, then a straight fall to the end."""
-        return min(1.0, (step + 1) / WARM_UP) * (1 - step / self.n_steps)
+        warm_up = max(1, min(WARM_UP, self.n_steps // 2))
+        return min(1.0, (step + 1) / warm_up) * (1 - step / self.n_steps)
 
     def _require_number(self, loss: float) -> None:
         if not math.isfinite(loss):

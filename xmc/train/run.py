@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -18,11 +19,13 @@ from xmc.encoders.trained import TrainedTower
 from xmc.encoders.writer import FeatureWriter, read_features
 from xmc.network import LabelPrototypeNetwork
 from xmc.settings import TrainSettings
+from xmc.train.batches import batch_size
 from xmc.train.checkpoint import Checkpoints
 from xmc.train.data import TrainingData
 from xmc.train.loop import RECIPES, Recipe, Trainer
 
 EPOCHS = (3, 8)
+STEPS, MOST_EPOCHS = 90, 40  # few documents are passed more often, for so many steps but not oftener
 FEW_DOCUMENTS = 15_000  # where most passes are made; fewer with the fourth root of the number beyond
 ENOUGH = 8  # documents of a label, on average, from which each label can be learned alone
 MAX_NONZEROS = 10_000_000  # features of all documents up to which parts of words are trained too
@@ -142,13 +145,20 @@ def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recip
         chosen = "decoupled_softmax"
     elif chosen == "auto":
         chosen = "bce" if n_seen <= RECIPES["bce"].label_limit else "sampled_softmax"
-    recipe, epochs = RECIPES[chosen], settings.epochs
-    if epochs is None and recipe.by_text:
-        epochs = EPOCHS[0]  # more would learn the few documents by heart
-    elif epochs is None:
-        epochs = int(np.clip(round(EPOCHS[1] * (FEW_DOCUMENTS / max(1, gold.shape[0])) ** 0.25), *EPOCHS))
+    recipe = RECIPES[chosen]
+    epochs = settings.epochs or _n_epochs(recipe.by_text, gold.shape[0])
     recipe = replace(recipe, epochs=epochs, seed=seed, metric=settings.metric)
     return replace(recipe, bag_rate=recipe.bag_rate * settings.rate, rate=recipe.rate * settings.rate)
+
+
+def _n_epochs(by_text: bool, n_docs: int) -> int:
+    """Passes over ``n_docs`` documents at most; the more there are, the fewer are needed."""
+    if by_text:
+        epochs = EPOCHS[0]  # more would learn some thousand documents by heart
+    else:
+        epochs = int(np.clip(round(EPOCHS[1] * (FEW_DOCUMENTS / max(1, n_docs)) ** 0.25), *EPOCHS))
+    per_epoch = math.ceil(max(1, n_docs) / batch_size(n_docs))
+    return max(epochs, min(MOST_EPOCHS, math.ceil(STEPS / per_epoch)))
 
 
 def choose_columns(features: sp.csr_matrix, docs: np.ndarray, source: TrainingSource) -> np.ndarray:
