@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 import torch
 
-from xmc.artifacts import load_array
+from xmc.artifacts import load_array, release
 from xmc.data.records import DocumentBatch
 from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
@@ -151,6 +151,7 @@ class Builder:
         """What is known of each label if documents carry ``gold`` (n_docs, n_labels)."""
         frequency = np.bincount(gold.indices, minlength=gold.shape[1])
         middle = centroids(gold, towers[:, : self.encoder.untrained_dim], self.encoder.dense_dim)
+        release(towers)
         prototypes = None if trained is None else trained.without(frequency == 0)
         if prototypes is not None:
             frequency = frequency * prototypes.any(axis=1)  # as Model.counted
@@ -234,8 +235,7 @@ class Builder:
             features.close()
         if start != len(self.source.ids):
             raise InputError("the documents changed while they were read; run the command again")
-        towers = np.load(path, mmap_mode="r", allow_pickle=False)
-        return towers, Encoded.concat(sample) if sample else None
+        return load_array(path), Encoded.concat(sample) if sample else None
 
     def _train(self, labels: LabelVectors, towers: np.ndarray, rest: sp.csr_matrix) -> Trained:
         """Train on what the fit may know (``rest``), and judge by the held-out documents."""
@@ -290,7 +290,8 @@ class Builder:
             )
             out.append(np.hstack([block, vectors]))
         out.close()
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        release(towers)
+        return load_array(path)
 
     @stage("fit: weights")
     def _share(self, towers: np.ndarray) -> None:
@@ -371,6 +372,7 @@ class Builder:
                 yield rows + start, vectors[rows]
 
         index = ExactIndex.written(self.work / "memory.npy", encoder.dim, "cosine", blocks())
+        release(towers)
         windows = read_vectors(self.work / "windows").first(n) if self.cache else None
         ids = pa.array(self.source.ids[:n], pa.large_string())
         return DocumentMemory(index, self.source.gold[:n], ids, windows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import mmap
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -59,6 +60,15 @@ def load_array(path: Path, mmap: bool = True) -> np.ndarray:
             return np.asarray(mapped)
         need_memory(path, length)
         return _read_body(file, shape, order, dtype, path)
+
+
+def release(array: np.ndarray) -> None:
+    """Let go of what was read of a mapped array; it is read again when it is used again."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def save_csr(path: Path, matrix: scipy.sparse.csr_matrix) -> None:
