@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -54,20 +56,36 @@ def convert(layout: Layout, known: DataSet | None, out: Path, report: ReadReport
     if out.exists():
         raise InputError(f"{out}: exists; wanted a new folder")
     labels = _labels(layout, report)
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        counts = _written(layout, known, labels, part, report)
+        if any(part.iterdir()):
+            part.chmod(0o777 & ~_umask())
+            part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return counts
+
+
+def _umask() -> int:
+    """What new folders are kept from; a temporary one is kept from everybody else."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _written(
+    layout: Layout, known: DataSet | None, labels: LabelSet, part: Path, report: ReadReport
+) -> dict[str, int]:
     roles = [role for role in ("train", *SPLITS) if role in layout.files]
     counts = {role: _split(layout.files[role], part / f"{role}.jsonl.gz", report) for role in roles}
     refuse_other_counts(counts | {"labels": len(labels)}, known)
-    if not any(part.iterdir()):
-        part.rmdir()
-        return counts
-    _lines(part / "labels.jsonl.gz", _label_records(labels))
-    for role in ("filter-train", "filter-test"):
-        if role in layout.files:
-            shutil.copy(layout.files[role], part / f"{role}.txt")
-    part.rename(out)
+    if any(part.iterdir()):
+        _lines(part / "labels.jsonl.gz", _label_records(labels))
+        for role in ("filter-train", "filter-test"):
+            if role in layout.files:
+                shutil.copy(layout.files[role], part / f"{role}.txt")
     return counts
 
 
