@@ -17,6 +17,11 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
     "test": ("test.*", "tst.json*", "X.tst.npz", "test", "*_test.txt*", "*_tst*[Ss]plit.txt*"),
     "filter-train": ("filter_labels_train.txt*", "filter-train.txt*"),
     "filter-test": ("filter_labels_test.txt*", "filter-test.txt*"),
+    # What stands in files beside those that are named.
+    "rows": ("*_data.txt*",),
+    "train-labels": ("Y.trn.npz",),
+    "dev-labels": ("Y.val.npz",),
+    "test-labels": ("Y.tst.npz",),
 }
 OTHER_VERSION = "to measure another version give the folder's path, as ./NAME"
 SPLITS = ("dev", "test")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from xmc.bench.layout import refuse_other_counts
 from xmc.bench.machine import git_hash, hardware, versions
-from xmc.bench.stages import Cost, Stage, run_stage
+from xmc.bench.stages import Conditions, Cost, Stage, run_stage, state_of
 from xmc.bench.task import READING, Task
 from xmc.errors import InputError, ResourceError
 
@@ -60,31 +60,40 @@ def xmc(*arguments: object) -> list[str]:
 
 
 def measure(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage."""
+    """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage.
+
+    Raises: InputError where the folder holds results of other data or code.
+    """
     _make(folder)
-    machine = hardware()
+    made = _conditions(task, system)
     tell(f"{task.name}: what it holds")
-    counts = _inspected(task, folder)
+    counts = _inspected(task, folder, made)
+    report = folder / "eval.json"
     stages = [
-        Stage("build", system.build),
-        Stage("tag", system.tag),
-        Stage("eval", _eval(task, system), folder / "eval.json"),
+        Stage("build", system.build, system.model),
+        Stage("tag", system.tag, system.predictions),
+        Stage("eval", _eval(task, system), report, report, quick=True),
     ]
-    costs = {}
+    costs, anew = {}, False
     for stage in stages:
         tell(f"{task.name}, {system.name}: {stage.name}; what it says is in {folder / stage.name}.log")
-        costs[stage.name] = run_stage(stage, folder)
-    found = json.loads((folder / "eval.json").read_text(encoding="utf-8"))
-    return _line(task, system, costs, found, machine) | {"shared": counts}
+        costs[stage.name], anew = run_stage(stage, folder, made, anew)
+    found = json.loads(report.read_text(encoding="utf-8"))
+    return _line(task, system, costs, found) | {"shared": counts}
 
 
-def _inspected(task: Task, folder: Path) -> dict[str, int]:
+def _conditions(task: Task, system: System) -> Conditions:
+    files = {str(path): state_of(path) for path in task.layout.files.values()}
+    return Conditions(files, git_hash(), dict(system.versions), hardware())
+
+
+def _inspected(task: Task, folder: Path, made: Conditions) -> dict[str, int]:
     """Refuse other counts than the published ones before anything is built; what both splits share."""
     roles = {role: task.layout.files[role] for role in ("train", task.split)}
     paths = [task.layout.files["labels"]] if "labels" in task.layout.files else []
     command = xmc("inspect", *paths, *roles.values(), "--json", *task.reading)
     output = folder / "inspect.json"
-    run_stage(Stage("inspect", command, output), folder)
+    run_stage(Stage("inspect", command, output, output, quick=True), folder, made)
     found = json.loads(output.read_text(encoding="utf-8"))
     by_path = {entry["path"]: entry for entry in found["files"]}
     counts = {role: by_path[str(path)]["n_docs"] for role, path in roles.items()}
@@ -115,9 +124,8 @@ def _line(
     system: System,
     costs: Mapping[str, Cost],
     found: Mapping[str, Any],
-    machine: Mapping[str, Any],
 ) -> dict[str, Any]:
-    n_docs = found["counts"][DOCUMENTS]
+    n_docs, tag, made = found["counts"][DOCUMENTS], costs["tag"], costs["build"].made
     return {
         "schema": SCHEMA,
         "data": task.name,
@@ -133,12 +141,12 @@ def _line(
         "training_documents": found["counts"][TRAINING],
         "bins": {name: {"labels": b["labels"], "gold": b["gold"]} for name, b in found["bins"].items()},
         "stages": {name: _cost(cost) for name, cost in costs.items()},
-        "documents_per_second": round(n_docs / costs["tag"].wall_s, 2),
-        "tag_cpu_ms_per_document": round(1000 * costs["tag"].cpu_s / max(n_docs, 1), 3),
-        "model_bytes": size_of(system.model),
-        "versions": dict(system.versions),
-        "git": git_hash(),
-        "hardware": dict(machine),
+        "documents_per_second": round(n_docs / tag.wall_s, 2),
+        "tag_cpu_ms_per_document": round(1000 * tag.cpu_s / max(n_docs, 1), 3),
+        "model_bytes": state_of(system.model)[1],
+        "versions": dict(made.versions),
+        "git": made.git,
+        "hardware": dict(made.hardware),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
@@ -154,13 +162,8 @@ def _metrics(found: Mapping[str, Any]) -> dict[str, list[float | None]]:
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    values = {k: v for k, v in asdict(cost).items() if k != "command"}
-    return {k: round(v, 2) if isinstance(v, float) else v for k, v in values.items()}
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
-    return sum(p.stat().st_size for p in (path.rglob("*") if path.is_dir() else [path]) if p.is_file())
+    wall, cpu = round(cost.wall_s, 2), round(cost.cpu_s, 2)
+    return {"cpu_s": cpu, "wall_s": wall, "peak_kib": cost.peak_kib, "resumed": cost.resumed}
 
 
 def append(line: Mapping[str, Any], path: Path) -> None:
