@@ -1,7 +1,10 @@
 import json
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +119,41 @@ def test_a_stage_that_was_cut_off_runs_again_and_says_so(tmp_path):
         run(stage, tmp_path, replace(MADE, git="decaf"))
     assert run(stage, tmp_path).resumed
     assert json.loads((tmp_path / "one.cost.json").read_text())["resumed"]
+
+
+def alive(pid):
+    """Whether it runs; one that ended and that nobody has asked about yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_stage_and_what_it_started_end_with_the_benchmark(tmp_path, number):
+    """Also where the program that measures takes no care of signals, as those that run peers."""
+    sleep = f"import os, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}.pid', 'w'); time.sleep(100)"
+    stage = python(f"import subprocess as s; s.Popen({python(sleep)!r}); {sleep}")
+    code = f"""
+from pathlib import Path
+from xmc.bench.stages import Conditions, Stage, run_stage
+folder = Path({str(tmp_path)!r})
+run_stage(Stage("slow", {stage!r}, folder), folder, Conditions({{}}, None, {{}}, {{}}))
+"""
+    process = subprocess.Popen([sys.executable, "-c", code])
+    wait_until(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    wait_until(lambda: not any(alive(path.stem) for path in tmp_path.glob("*.pid")))
+    assert (tmp_path / "slow.begun").exists()
+
+
+def wait_until(holds):
+    give_up = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(("code", "kind"), [(2, InputError), (3, ResourceError), (1, XmcError)])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from xmc.artifacts.staging import Staging
 from xmc.cli import main
 
 SAMPLE = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "tib-core-en"
@@ -76,3 +77,11 @@ def test_what_is_wrong_is_said_before_anything_is_built(folder, tmp_path, capsys
     assert "0 data sets given" in capsys.readouterr().err
     assert main(["bench", str(folder), "-o", str(out), "bench.system=magic"]) == 2
     assert "bench.system=magic: wanted one of train, index" in capsys.readouterr().err
+
+
+def test_a_second_benchmark_in_one_folder_is_refused(folder, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    with Staging(tmp_path / "out").locked():
+        assert main(["bench", str(folder), "-o", str(tmp_path / "out")]) == 3
+    assert "another xmc process is writing it" in capsys.readouterr().err
+    assert not any((tmp_path / "out").iterdir())

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from xmc.artifacts.staging import Staging
 from xmc.bench.layout import refuse_other_counts
 from xmc.bench.machine import git_hash, hardware, versions
 from xmc.bench.stages import Conditions, Cost, Stage, run_stage, state_of
@@ -62,9 +63,15 @@ def xmc(*arguments: object) -> list[str]:
 def measure(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage.
 
-    Raises: InputError where the folder holds results of other data or code.
+    Raises: InputError where the folder holds results of other data or code; ResourceError while another
+    benchmark writes to it.
     """
     _make(folder)
+    with Staging(folder).locked():
+        return _measured(task, system, folder, tell)
+
+
+def _measured(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     made = _conditions(task, system)
     tell(f"{task.name}: what it holds")
     counts = _inspected(task, folder, made)

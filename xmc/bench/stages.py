@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from xmc.errors import InputError, ResourceError, XmcError
 
 KIBIBYTES = 1 if sys.platform != "darwin" else 1 / 1024  # Linux counts memory in KiB, macOS in bytes
 OTHER_FOLDER = "wanted another folder (-o), or all as it was"
+GRACE_S = 30.0  # seconds that a stage gets to end in good order
 LOAD = "load_1min"  # says how busy the machine was, not which machine it was
 
 
@@ -178,15 +180,17 @@ def _write(path: Path, value: Any) -> None:
 
 def _measured(stage: Stage, folder: Path, resumed: bool, made: Conditions) -> Cost:
     log_path, start = folder / f"{stage.name}.log", time.monotonic()
-    with log_path.open("ab") as log, (stage.output or log_path).open("ab") as output:
+    with log_path.open("ab") as log, (stage.output or log_path).open("ab") as output, _signals_raise():
         if stage.output is not None:
             output.truncate(0)
-        process = subprocess.Popen(stage.command, stdin=subprocess.DEVNULL, stdout=output, stderr=log)
+        # A session of its own, so that what it started in turn ends with it.
+        process = subprocess.Popen(
+            stage.command, stdin=subprocess.DEVNULL, stdout=output, stderr=log, start_new_session=True
+        )
         try:
             _, status, used = os.wait4(process.pid, 0)
         except BaseException:
-            process.terminate()
-            process.wait()
+            _end(process)
             raise
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -194,6 +198,33 @@ def _measured(stage: Stage, folder: Path, resumed: bool, made: Conditions) -> Co
     wall = time.monotonic() - start
     peak = int(used.ru_maxrss * KIBIBYTES)
     return Cost(list(stage.command), used.ru_utime + used.ru_stime, wall, peak, resumed, made)
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Signals that would end this process at once raise SystemExit; one that is handled already stays so."""
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _raise(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the stage and all that it started to end, and end what does not."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _failed(stage: Stage, code: int, log: Path) -> XmcError:
