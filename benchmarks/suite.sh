@@ -17,9 +17,9 @@ environments=${ENVIRONMENTS:-$here/peers/environments}
 row() {
     local folder=$out/$1/$2
     [ -e "$folder/done" ] && return
-    mkdir -p "$folder"
+    mkdir -p "$out/$1"
     echo "$1 $2" >&2
-    if "${@:3}" -o "$folder" --data "$data" --results "$out/results.jsonl" >"$folder/line.json"; then
+    if "${@:3}" -o "$folder" --data "$data" --results "$out/results.jsonl" >"$folder.json"; then
         touch "$folder/done"
     fi
 }

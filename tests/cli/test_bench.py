@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 def test_a_row_and_the_same_again(folder, tmp_path, capsys):
     results = tmp_path / "results.jsonl"
-    command = ["bench", str(folder), "-o", str(tmp_path / "out"), "--results", str(results), "--report"]
+    command = ["bench", str(folder), "-o", str(tmp_path / "out"), "--results", str(results)]
     command += ["preset=fast", "bench.system=index", "eval.resamples=20", "threads=1"]
     assert main(command) == 0
     line = json.loads(capsys.readouterr().out)
@@ -56,14 +56,26 @@ def test_a_row_and_the_same_again(folder, tmp_path, capsys):
         assert cost["peak_kib"] > 10_000
     assert line["model_bytes"] > 10_000
     assert line["versions"]["xmc"]
-    assert (tmp_path / "out" / "report" / "report.html").is_file()
 
     made = (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns
-    assert main(command) == 0
+    assert main([*command, "--report"]) == 0
     again = json.loads(capsys.readouterr().out)
-    assert again["stages"] == line["stages"]
+    assert (tmp_path / "out" / "report" / "report.html").is_file()
     assert again["metrics"] == line["metrics"]
+    assert {name: again["stages"][name] == line["stages"][name] for name in line["stages"]} == {
+        "build": True,
+        "tag": True,
+        "eval": False,
+    }
     assert (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns == made
+
+
+def test_a_folder_with_other_files_is_left_alone(folder, tmp_path, capsys):
+    (tmp_path / "eval.json").write_text("a user's own")
+    assert main(["bench", str(folder), "-o", str(tmp_path), "preset=fast"]) == 2
+    assert "holds other files; -o wants a folder, new or of an earlier run" in capsys.readouterr().err
+    assert (tmp_path / "eval.json").read_text() == "a user's own"
+    assert {path.name for path in tmp_path.iterdir()} == {"eval.json"}
 
 
 def test_what_is_wrong_is_said_before_anything_is_built(folder, tmp_path, capsys):

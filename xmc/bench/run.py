@@ -18,6 +18,7 @@ from xmc.bench.task import READING, Task
 from xmc.errors import InputError, ResourceError
 
 SCHEMA = 1
+MARK = ".xmc-bench"  # in a folder that may be written to
 # Settings of building that tagging must be given too: what it computes with, and how files are read.
 ALSO_FOR_TAGGING = ("device", "threads", "dtype", *(n for n in READING if n != "language"))
 # The bases of metrics that a result line keeps; the report has all.
@@ -63,11 +64,12 @@ def xmc(*arguments: object) -> list[str]:
 def measure(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage.
 
-    Raises: InputError where the folder holds results of other data or code; ResourceError while another
-    benchmark writes to it.
+    Raises: InputError where the folder is not a benchmark's, or holds results of other data or code;
+    ResourceError while another benchmark writes to it.
     """
     _make(folder)
     with Staging(folder).locked():
+        _mark(folder)
         return _measured(task, system, folder, tell)
 
 
@@ -117,6 +119,16 @@ def _make(folder: Path) -> None:
         raise InputError(f"{folder}: is a file; -o wants a folder, new or of an earlier run") from None
     except OSError as error:
         raise ResourceError(f"{folder}: {error.strerror}; -o wants a folder that can be written") from None
+
+
+def _mark(folder: Path) -> None:
+    """Take an empty folder for benchmarks; InputError for one with other people's files."""
+    mark = folder / MARK
+    if mark.exists():
+        return
+    if any(folder.iterdir()):
+        raise InputError(f"{folder}: holds other files; -o wants a folder, new or of an earlier run")
+    mark.write_text("`xmc bench` made this folder and replaces files in it\n", encoding="utf-8")
 
 
 def _eval(task: Task, system: System) -> list[str]:
