@@ -7,6 +7,7 @@ rows the last counts. What stands between the two markers is replaced.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 METRICS = ("P@1", "P@5", "nDCG@5", "PSP@5", "R@100", "R@50[zero]", "micro_f1_best")
 HEADS = ("P@1", "P@5", "nDCG@5", "PSP@5", "R@100", "zero R@50", "best micro-F1")
 JUDGED = {"nDCG@5": "nDCG@5", "PSP@5": "PSP@5", "R@50[zero]": "zero R@50"}
+NOTHING = "–"
 Line = dict[str, Any]
 
 
@@ -34,16 +36,21 @@ def latest(lines: Sequence[Line]) -> list[Line]:
     """The last line of each data set, split and system with its settings, in the order of the first."""
     found: dict[tuple[str, ...], Line] = {}
     for line in lines:
-        found[(line["data"], line["split"], line["system"], *line["settings"])] = line
+        found[(*judged(line), line["system"], *line["settings"])] = line
     return list(found.values())
+
+
+def judged(line: Line) -> tuple[str, str]:
+    """The data set, as it was named, and the split."""
+    return line["target"], line["split"]
 
 
 def tables(lines: Sequence[Line]) -> str:
     """What is behind, then a table for each data set and split."""
-    sets = sorted({(line["data"], line["split"]) for line in lines})
+    sets = sorted({judged(line) for line in lines})
     parts = [verdict(lines, sets)]
     for data, split in sets:
-        rows = [line for line in lines if (line["data"], line["split"]) == (data, split)]
+        rows = [line for line in lines if judged(line) == (data, split)]
         parts.append(table(data, split, sorted(rows, key=lambda line: -(value(line, "nDCG@5") or 0))))
     return "\n".join(parts)
 
@@ -52,7 +59,7 @@ def verdict(lines: Sequence[Line], sets: Sequence[tuple[str, str]]) -> str:
     """On which data sets a peer is above the best of our presets."""
     behind = []
     for at in sets:
-        rows = [line for line in lines if (line["data"], line["split"]) == at]
+        rows = [line for line in lines if judged(line) == at]
         for metric, name in JUDGED.items():
             ours = best([r for r in rows if is_ours(r)], metric)
             theirs = best([r for r in rows if not is_ours(r)], metric)
@@ -84,8 +91,9 @@ def is_ours(line: Line) -> bool:
 
 
 def title(line: Line) -> str:
-    """A row's system with its settings."""
-    return " ".join([line["system"], *line["settings"]]) if is_ours(line) else line["system"]
+    """A row's system, and of ours the settings."""
+    settings = [s for s in line["settings"] if not s.startswith("bench.system=")] if is_ours(line) else []
+    return " ".join([line["system"], *settings])
 
 
 def table(data: str, split: str, rows: Sequence[Line]) -> str:
@@ -105,36 +113,39 @@ def table(data: str, split: str, rows: Sequence[Line]) -> str:
 
 
 def row(line: Line) -> str:
-    """The cells of one system."""
-    stages = line["stages"]
-    peak = max(stages[name]["peak_kib"] for name in ("build", "tag")) / 1024
+    """The cells of one system; a cost that is not known whole, as of a stage that was cut off, is a dash."""
+    build, tag = (line["stages"][name] for name in ("build", "tag"))
+    peaks = [build["peak_kib"], tag["peak_kib"]]
     cells = [
         title(line),
         *(cell(line, metric) for metric in METRICS),
-        f"{stages['build']['cpu_s']:,.0f}",
-        f"{line['tag_cpu_ms_per_document']:.1f}",
-        f"{peak:,.0f}",
-        f"{line['model_bytes'] / 1e6:,.1f}",
+        amount(build["cpu_s"], 0),
+        amount(line["tag_cpu_ms_per_document"], 1),
+        amount(None if None in peaks else max(peaks) / 1024, 0),
+        amount(line["model_bytes"] / 1e6, 1),
         f"`{command(line)}`",
     ]
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |"
+
+
+def amount(value: float | None, digits: int) -> str:
+    """A number with as many decimals; a dash for none."""
+    return NOTHING if value is None else f"{value:,.{digits}f}"
 
 
 def cell(line: Line, metric: str) -> str:
     """The value and half of its interval's width."""
     found = line["metrics"].get(metric)
     if not found or found[0] is None:
-        return "–"
+        return NOTHING
     return f"{found[0]:.1f}" + (f" ± {(found[2] - found[1]) / 2:.1f}" if len(found) == 3 else "")
 
 
 def command(line: Line) -> str:
-    """What makes the row again."""
+    """What makes the row again, with all settings that it was made with."""
     if is_ours(line):
-        system = line["system"].removeprefix("xmc ")
-        more = [*line["settings"], *([] if system == "train" else [f"bench.system={system}"])]
-        return " ".join(["xmc bench", line["data"], "-o OUT", *more])
-    return f"python benchmarks/peers/run.py {line['system']} {line['data']} -o OUT"
+        return shlex.join(["xmc", "bench", line["target"], "-o", "OUT", *line["settings"]])
+    return shlex.join(["python", "benchmarks/peers/run.py", line["system"], line["target"], "-o", "OUT"])
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ def table():
     return module
 
 
-def line(system, ndcg, settings=(), zero=None):
+def line(system, ndcg, settings=(), zero=None, target="debtags"):
     metrics = {"P@1": [50.0, 40.0, 60.0], "nDCG@5": [ndcg, ndcg - 1, ndcg + 1], "R@50[zero]": [zero]}
     cost = {"cpu_s": 1234.4, "wall_s": 1.0, "peak_kib": 2048, "resumed": False}
     return {
         **{
-            "data": "debtags",
+            "data": Path(target).name,
+            "target": target,
             "split": "dev",
             "system": system,
             "settings": list(settings),
@@ -37,7 +38,11 @@ def line(system, ndcg, settings=(), zero=None):
 
 def test_rows_are_ordered_and_name_their_command(table):
     shown = table.tables(
-        [line("xmc index", 60, ["preset=fast"]), line("omikuji-bonsai", 50), line("xmc train", 70)]
+        [
+            line("xmc index", 60, ["preset=fast", "bench.system=index"]),
+            line("omikuji-bonsai", 50),
+            line("xmc train", 70),
+        ]
     )
     rows = [row for row in shown.splitlines() if row.startswith("| ")][1:]
     assert [row.split(" | ")[0] for row in rows] == [
@@ -61,6 +66,27 @@ def test_the_first_line_says_where_a_peer_is_above(table):
 
 def test_the_last_of_equal_rows_counts(table):
     assert table.latest([line("a", 1), line("b", 2), line("a", 3)]) == [line("a", 3), line("b", 2)]
+    others = [
+        line("a", 1, ["bench.split=test"]),
+        line("a", 1, ["eval.ks=5"]),
+        line("a", 1, target="./debtags"),
+    ]
+    assert table.latest([line("a", 1), *others]) == [line("a", 1), *others]
+
+
+def test_rows_of_another_folder_have_a_table_and_a_command_of_their_own(table):
+    given = ["bench.split=dev", "index.kind=a b|c"]
+    shown = table.tables([line("xmc train", 60), line("xmc train", 50, given, target="./debtags")])
+    assert "### ./debtags, dev" in shown
+    assert "### debtags, dev" in shown
+    assert r"`xmc bench ./debtags -o OUT bench.split=dev 'index.kind=a b\|c'` |" in shown
+
+
+def test_a_cost_that_is_not_known_whole_is_a_dash(table):
+    cut = line("xmc train", 60)
+    cut["stages"]["tag"] = {"cpu_s": None, "wall_s": None, "peak_kib": None, "resumed": True}
+    cut["tag_cpu_ms_per_document"] = None
+    assert " | 1,234 | – | – | 3.0 | " in table.tables([cut])
 
 
 def test_the_page_shows_the_lines_that_are_kept(table):

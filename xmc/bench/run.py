@@ -14,10 +14,10 @@ from xmc.artifacts.staging import Staging
 from xmc.bench.layout import refuse_other_counts
 from xmc.bench.machine import git_hash, hardware, versions
 from xmc.bench.stages import Conditions, Cost, Stage, run_stage, state_of
-from xmc.bench.task import READING, Task
+from xmc.bench.task import ONLY_EVAL, READING, Task
 from xmc.errors import InputError, ResourceError
 
-SCHEMA = 1
+SCHEMA = 2
 MARK = ".xmc-bench"  # in a folder that may be written to
 # Settings of building that tagging must be given too: what it computes with, and how files are read.
 ALSO_FOR_TAGGING = ("device", "threads", "dtype", *(n for n in READING if n != "language"))
@@ -42,7 +42,7 @@ TRAINING = "training documents"
 
 @dataclass(frozen=True)
 class System:
-    """What is measured: its name, its settings as given, and the commands that build and tag.
+    """What is measured: its name, all settings as given, and the commands that build and tag.
 
     ``build`` and ``tag`` are run after one another; ``model`` is what the first leaves behind.
     """
@@ -148,6 +148,7 @@ def _line(
     return {
         "schema": SCHEMA,
         "data": task.name,
+        "target": task.target,
         "split": task.split,
         "system": system.name,
         "settings": list(system.settings),
@@ -160,8 +161,8 @@ def _line(
         "training_documents": found["counts"][TRAINING],
         "bins": {name: {"labels": b["labels"], "gold": b["gold"]} for name, b in found["bins"].items()},
         "stages": {name: _cost(cost) for name, cost in costs.items()},
-        "documents_per_second": round(n_docs / tag.wall_s, 2),
-        "tag_cpu_ms_per_document": round(1000 * tag.cpu_s / max(n_docs, 1), 3),
+        "documents_per_second": None if tag.resumed else round(n_docs / tag.wall_s, 2),
+        "tag_cpu_ms_per_document": None if tag.resumed else round(1000 * tag.cpu_s / max(n_docs, 1), 3),
         "model_bytes": state_of(system.model)[1],
         "versions": dict(made.versions),
         "git": made.git,
@@ -181,8 +182,11 @@ def _metrics(found: Mapping[str, Any]) -> dict[str, list[float | None]]:
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
+    """Its figures; None where a part of them was spent in an attempt that was cut off."""
+    if cost.resumed:
+        return {"cpu_s": None, "wall_s": None, "peak_kib": None, "resumed": True}
     wall, cpu = round(cost.wall_s, 2), round(cost.cpu_s, 2)
-    return {"cpu_s": cpu, "wall_s": wall, "peak_kib": cost.peak_kib, "resumed": cost.resumed}
+    return {"cpu_s": cpu, "wall_s": wall, "peak_kib": cost.peak_kib, "resumed": False}
 
 
 def append(line: Mapping[str, Any], path: Path) -> None:
@@ -195,11 +199,12 @@ def append(line: Mapping[str, Any], path: Path) -> None:
         raise ResourceError(f"{path}: {error.strerror}; the result line could not be added") from None
 
 
-def own_system(task: Task, folder: Path, settings: Sequence[str], command: str, top_k: int) -> System:
-    """Xmc itself: ``xmc train`` or ``xmc index`` with ``settings``, then ``xmc tag``."""
+def own_system(task: Task, folder: Path, given: Sequence[str], command: str, top_k: int) -> System:
+    """Xmc itself: ``xmc train`` or ``xmc index``, then ``xmc tag``; ``given``: all settings of the user."""
+    settings = [a for a in given if not a.startswith(("bench.", *ONLY_EVAL))]
     model, predictions = folder / "model", folder / "predictions.jsonl"
     documents = ["--docs", task.layout.files["train"], *task.layout.filter_of("train")]
     build = xmc(command, *task.layout.labels, *documents, "-o", model, *settings)
     shared = [s for s in settings if s.split("=")[0] in ALSO_FOR_TAGGING]
     tag = xmc("tag", "--model", model, "--docs", task.gold, "-o", predictions, f"top_k={top_k}", *shared)
-    return System(f"xmc {command}", settings, build, tag, model, predictions, versions())
+    return System(f"xmc {command}", given, build, tag, model, predictions, versions())
