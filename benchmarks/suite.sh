@@ -4,6 +4,7 @@
 # Adds a line for each row to OUT/results.jsonl. Killed or run again, it goes on where it stopped: finished rows
 # are kept, a row that was cut off keeps its finished stages. ENVIRONMENTS: where benchmarks/peers/setup.sh made the
 # peers' environments (default: benchmarks/peers/environments); a peer without one is left out, with a message.
+# At the end OUT/pairs.jsonl tells by paired intervals which rows differ.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
 data=$1 out=$2
@@ -33,3 +34,4 @@ for name in ${names[@]}; do
         row "$name" "$peer" python "$here/peers/run.py" "$peer" "$name" --environments "$environments"
     done
 done
+python "$here/pairs.py" "$data" "$out"

@@ -1,7 +1,8 @@
 """Write the tables of benchmarks/README.md anew from result lines: `python benchmarks/table.py [RESULTS]`.
 
 RESULTS (default: benchmarks/results.jsonl) holds lines of `xmc bench` and `benchmarks/peers/run.py`; of equal
-rows the last counts. What stands between the two markers is replaced.
+rows the last counts. pairs.jsonl beside it holds what `benchmarks/pairs.py` found; without it nothing is said
+about which rows differ. What stands between the two markers is replaced.
 """
 
 from __future__ import annotations
@@ -18,18 +19,32 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 METRICS = ("P@1", "P@5", "nDCG@5", "PSP@5", "R@100", "R@50[zero]", "micro_f1_best")
 HEADS = ("P@1", "P@5", "nDCG@5", "PSP@5", "R@100", "zero R@50", "best micro-F1")
 JUDGED = {"nDCG@5": "nDCG@5", "PSP@5": "PSP@5", "R@50[zero]": "zero R@50"}
-NOTHING = "–"
+NOTHING, CHANGED = "–", " ‡"
+RANKS = (
+    "Our best row of each table beside the peers, by paired {:g} % intervals over the judged documents "
+    "([pairs.jsonl](pairs.jsonl)):"
+)
+UNCOMMITTED = (
+    "\n‡ made with files that were not committed, so the commit in its line is not all of its code.\n"
+)
 Line = dict[str, Any]
 
 
 def main() -> None:
     """Read the lines and replace the tables."""
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results.jsonl"
-    lines = latest([json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()])
     page = HERE / "README.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{tables(lines)}{END}{after}", encoding="utf-8")
+    shown = tables(latest(read(source)), read(source.with_name("pairs.jsonl")))
+    page.write_text(f"{before}{BEGIN}\n{shown}{END}{after}", encoding="utf-8")
+
+
+def read(path: Path) -> list[Line]:
+    """The lines of a file of JSON lines; none where there is no such file."""
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def latest(lines: Sequence[Line]) -> list[Line]:
@@ -45,33 +60,47 @@ def judged(line: Line) -> tuple[str, str]:
     return line["target"], line["split"]
 
 
-def tables(lines: Sequence[Line]) -> str:
-    """What is behind, then a table for each data set and split."""
+def identity(line: Line) -> list[str]:
+    """What tells a row from all others, also from one that was measured anew."""
+    return [*judged(line), line["system"], *line["settings"], line["time"]]
+
+
+def tables(lines: Sequence[Line], pairs: Sequence[Line]) -> str:
+    """How our best rows stand to the peers', then a table for each data set and split."""
     sets = sorted({judged(line) for line in lines})
-    parts = [verdict(lines, sets)]
+    said = verdict(lines, pairs, sets)
+    parts = [said] if said else []
     for data, split in sets:
         rows = [line for line in lines if judged(line) == (data, split)]
         parts.append(table(data, split, sorted(rows, key=lambda line: -(value(line, "nDCG@5") or 0))))
     return "\n".join(parts)
 
 
-def verdict(lines: Sequence[Line], sets: Sequence[tuple[str, str]]) -> str:
-    """On which data sets a peer is above the best of our presets."""
-    behind = []
+def verdict(lines: Sequence[Line], pairs: Sequence[Line], sets: Sequence[tuple[str, str]]) -> str:
+    """By data set and metric, which peers our best row is above, below or not told apart from.
+
+    A peer is named only where both have a value and the two rows were compared by pairs.
+    """
+    found = {(*pair["ours"], *pair["peer"]): pair["differences"] for pair in pairs}
+    said = []
     for at in sets:
-        rows = [line for line in lines if judged(line) == at]
+        here = [line for line in lines if judged(line) == at]
         for metric, name in JUDGED.items():
-            ours = best([r for r in rows if is_ours(r)], metric)
-            theirs = best([r for r in rows if not is_ours(r)], metric)
-            if ours and theirs and value(theirs, metric) > value(ours, metric):
-                here, there = value(ours, metric), value(theirs, metric)
-                behind.append(
-                    f"{at[0]} ({at[1]}) {name}: {there:.1f} {theirs['system']}, {here:.1f} {title(ours)}"
-                )
-    if not behind:
-        measured = ", ".join(JUDGED.values())
-        return f"The best of our presets is above every peer that ran, by {measured}; mind the intervals.\n"
-    return "**A peer is above the best of our presets on:** " + "; ".join(behind) + ".\n"
+            ours = best([row for row in here if is_ours(row)], metric)
+            if ours is not None and (told := standing(ours, here, metric, found)):
+                said.append(f"- {', '.join(at)}, {name}: {title(ours)} is {told}\n")
+    return f"{RANKS.format(100 * pairs[0]['confidence'])}\n\n{''.join(said)}" if said else ""
+
+
+def standing(ours: Line, rows: Sequence[Line], metric: str, found: dict[tuple[str, ...], Line]) -> str:
+    """Above, below or beside which peers, best first; "" without one that it was compared with."""
+    groups: dict[str, list[str]] = {"**below** ": [], "above ": [], "not told apart from ": []}
+    for row in sorted((r for r in rows if not is_ours(r)), key=lambda r: -(value(r, metric) or 0)):
+        pair = found.get((*identity(ours), *identity(row)), {}).get(metric)
+        if pair is not None and pair[1] is not None:
+            _, low, high = pair
+            groups[list(groups)[0 if high < 0 else 1 if low > 0 else 2]].append(row["system"])
+    return "; ".join(word + ", ".join(names) for word, names in groups.items() if names)
 
 
 def best(rows: Sequence[Line], metric: str) -> Line | None:
@@ -109,7 +138,13 @@ def table(data: str, split: str, rows: Sequence[Line]) -> str:
         "|---|" + "---:|" * (len(head) - 2) + "---|",
         *(row(line) for line in rows),
     ]
-    return "\n".join(lines) + "\n"
+    note = UNCOMMITTED if any(map(is_changed, rows)) else ""
+    return "\n".join(lines) + "\n" + note
+
+
+def is_changed(line: Line) -> bool:
+    """Whether the code that made the row was not all committed."""
+    return (line["git"] or "").endswith("-dirty")
 
 
 def row(line: Line) -> str:
@@ -117,7 +152,7 @@ def row(line: Line) -> str:
     build, tag = (line["stages"][name] for name in ("build", "tag"))
     peaks = [build["peak_kib"], tag["peak_kib"]]
     cells = [
-        title(line),
+        title(line) + (CHANGED if is_changed(line) else ""),
         *(cell(line, metric) for metric in METRICS),
         amount(build["cpu_s"], 0),
         amount(line["tag_cpu_ms_per_document"], 1),

@@ -81,7 +81,7 @@ def _measured(task: Task, system: System, folder: Path, tell: Callable[[str], No
     stages = [
         Stage("build", system.build, system.model),
         Stage("tag", system.tag, system.predictions),
-        Stage("eval", _eval(task, system), report, report, quick=True),
+        Stage("eval", evaluation(task, system.predictions), report, report, quick=True),
     ]
     costs, anew = {}, False
     for stage in stages:
@@ -131,10 +131,11 @@ def _mark(folder: Path) -> None:
     mark.write_text("`xmc bench` made this folder and replaces files in it\n", encoding="utf-8")
 
 
-def _eval(task: Task, system: System) -> list[str]:
+def evaluation(task: Task, predictions: Path) -> list[str]:
+    """The command that measures suggestions as a row is measured."""
     report = [] if task.report is None else ["--report", task.report]
     train = task.layout.files["train"]
-    files = ["--gold", task.gold, "--pred", system.predictions, "--train", train, *task.layout.labels]
+    files = ["--gold", task.gold, "--pred", predictions, "--train", train, *task.layout.labels]
     return xmc("eval", *files, *task.layout.filter_of(task.split), *report, "--json", *task.evaluation)
 
 
