@@ -24,8 +24,18 @@ def versions() -> dict[str, str]:
 
 
 def git_hash() -> str | None:
-    """The commit of the code that runs, with ``-dirty`` where files were changed; None outside a checkout."""
-    here = Path(__file__).resolve().parent
+    """The commit of the code that runs, with ``-dirty`` where files were changed; None outside a checkout.
+
+    Installed below a folder that is a repository of something else, the code is in no commit.
+    """
+    return commit_of(Path(__file__).resolve())
+
+
+def commit_of(file: Path) -> str | None:
+    """The commit that is checked out where ``file`` is kept, with ``-dirty`` as above; None without."""
+    here = file.parent
+    if _git(here, "ls-files", "--error-unmatch", file.name) is None:
+        return None
     head = _git(here, "rev-parse", "HEAD")
     if head is None:
         return None
@@ -33,10 +43,11 @@ def git_hash() -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    # Without GIT_DIR and its like, which a hook that runs this may have set for another repository.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
