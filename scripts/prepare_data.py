@@ -11,18 +11,17 @@ for each split, and the filter pairs. Bag-of-words sets have no text to convert:
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from xmc.bench.datasets import DataSet, named
+from xmc.bench.json_lines import label_records, write_lines
 from xmc.bench.layout import SPLITS, Layout, layout_of, refuse_other_counts
 from xmc.cli import explained
 from xmc.data.formats import labels_of, open_corpus, read_labels
@@ -82,7 +81,7 @@ def _written(
     counts = {role: _split(layout.files[role], part / f"{role}.jsonl.gz", report) for role in roles}
     refuse_other_counts(counts | {"labels": len(labels)}, known)
     if any(part.iterdir()):
-        _lines(part / "labels.jsonl.gz", _label_records(labels))
+        write_lines(part / "labels.jsonl.gz", label_records(labels))
         for role in ("filter-train", "filter-test"):
             if role in layout.files:
                 shutil.copy(layout.files[role], part / f"{role}.txt")
@@ -106,7 +105,7 @@ def _split(path: Path, out: Path, report: ReadReport) -> int:
     first = next(batches, None)
     if first is None or first.texts is None:
         return sum(len(batch) for batch in (first, *batches) if batch is not None)
-    return _lines(out, _document_records(first, batches))
+    return write_lines(out, _document_records(first, batches))
 
 
 def _document_records(first: DocumentBatch, others: Iterator[DocumentBatch]) -> Iterator[dict[str, Any]]:
@@ -115,23 +114,6 @@ def _document_records(first: DocumentBatch, others: Iterator[DocumentBatch]) -> 
             raise InputError(f"{batch.places[0]}: wanted documents with text and labels")
         for doc_id, text, labels in zip(batch.ids, batch.texts, batch.labels, strict=True):
             yield {"id": doc_id, "text": text, "labels": labels}
-
-
-def _label_records(labels: LabelSet) -> Iterator[dict[str, Any]]:
-    """Every label, without fields that are empty."""
-    for batch in labels.table.to_batches():
-        for label in batch.to_pylist():
-            yield {name: value for name, value in label.items() if value or name in ("id", "text")}
-
-
-def _lines(path: Path, records: Iterable[dict[str, Any]]) -> int:
-    """Write JSON lines, the same bytes for the same records, and return how many."""
-    n = 0
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as out:
-        for record in records:
-            out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-            n += 1
-    return n
 
 
 if __name__ == "__main__":

@@ -42,15 +42,15 @@ TRAINING = "training documents"
 
 @dataclass(frozen=True)
 class System:
-    """What is measured: its name, all settings as given, and the commands that build and tag.
+    """What is measured: its name, all settings as given, and the stages that build and tag.
 
-    ``build`` and ``tag`` are run after one another; ``model`` is what the first leaves behind.
+    ``stages`` are run after one another; two of them are named ``build`` and ``tag``, and leave ``model`` and
+    ``predictions``.
     """
 
     name: str
     settings: Sequence[str]
-    build: Sequence[str]
-    tag: Sequence[str]
+    stages: Sequence[Stage]
     model: Path
     predictions: Path
     versions: Mapping[str, str]
@@ -79,8 +79,7 @@ def _measured(task: Task, system: System, folder: Path, tell: Callable[[str], No
     counts = _inspected(task, folder, made)
     report = folder / "eval.json"
     stages = [
-        Stage("build", system.build, system.model),
-        Stage("tag", system.tag, system.predictions),
+        *system.stages,
         Stage("eval", evaluation(task, system.predictions), report, report, quick=True),
     ]
     costs, anew = {}, False
@@ -208,4 +207,5 @@ def own_system(task: Task, folder: Path, given: Sequence[str], command: str, top
     build = xmc(command, *task.layout.labels, *documents, "-o", model, *settings)
     shared = [s for s in settings if s.split("=")[0] in ALSO_FOR_TAGGING]
     tag = xmc("tag", "--model", model, "--docs", task.gold, "-o", predictions, f"top_k={top_k}", *shared)
-    return System(f"xmc {command}", given, build, tag, model, predictions, versions())
+    stages = (Stage("build", build, model), Stage("tag", tag, predictions))
+    return System(f"xmc {command}", given, stages, model, predictions, versions())
