@@ -45,14 +45,13 @@ def given(tmp_path, *arguments):
     return tmp_path / "given"
 
 
-@pytest.mark.parametrize("script", ["linear.py", "neighbours.py"])
-def test_documents_in_and_suggestions_out(monkeypatch, corpora, tmp_path, script):
+def test_documents_in_and_suggestions_out(monkeypatch, corpora, tmp_path):
     pytest.importorskip("sklearn")
     train, dev, out = corpora / "train.jsonl.gz", corpora / "dev.jsonl.gz", tmp_path / "out.jsonl"
     folder = given(tmp_path, "--docs", train, "--labels", corpora / "labels.tsv", "--judged", dev)
     model = tmp_path / "model"
-    run(monkeypatch, script, "build", "--docs", folder / "train.jsonl", "-o", model)
-    run(monkeypatch, script, "tag", "--model", model, "--docs", folder / "judged.jsonl", "-o", out)
+    run(monkeypatch, "linear.py", "build", "--docs", folder / "train.jsonl", "-o", model)
+    run(monkeypatch, "linear.py", "tag", "--model", model, "--docs", folder / "judged.jsonl", "-o", out)
     found = evaluate_files(dev, out, train)
     assert found.value("P@1") == 1
     assert found.counts["documents without a prediction line (misses)"] == 0
