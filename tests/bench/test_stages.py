@@ -98,7 +98,10 @@ def test_a_stage_whose_result_is_gone_or_outdated_is_run_again(tmp_path):
     assert not (tmp_path / "runs.quarantine").exists()
 
 
-@pytest.mark.parametrize("held", ["{", "[]", '{"command": []}', "null"])
+ODD = json.dumps({"command": [], "made": {"files": [], "git": None, "versions": {}, "hardware": {}}})
+
+
+@pytest.mark.parametrize("held", ["{", "[]", '{"command": []}', "null", ODD])
 def test_damaged_notes_are_told_by_name(tmp_path, held):
     stage = Stage("one", python("pass"), tmp_path)
     (tmp_path / "one.begun").write_text(held)

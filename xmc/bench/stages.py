@@ -132,7 +132,7 @@ def _begin(stage: Stage, begun: Path, made: Conditions, resumed: bool) -> None:
     if resumed:
         found = _read(begun)
         with _understood(begun):
-            changes = _changes(stage, found["command"], made, Conditions(**found["made"]))
+            changes = _changes(stage, found["command"], made, _made(found))
         if changes:
             raise InputError(f"{begun}: {'; '.join(changes)}; {OTHER_FOLDER}")
     _write(begun, {"command": list(stage.command), "made": asdict(made)})
@@ -149,10 +149,17 @@ def _kept_cost(path: Path) -> Cost | None:
         return None
     found = _read(path)
     with _understood(path):
-        cost = Cost(**found | {"made": Conditions(**found["made"])})
+        cost = Cost(**found | {"made": _made(found)})
         if all(isinstance(x, int | float) for x in (cost.cpu_s, cost.wall_s, cost.peak_kib)):
             return cost
         raise TypeError
+
+
+def _made(found: Mapping[str, Any]) -> Conditions:
+    made = Conditions(**found["made"])
+    if all(isinstance(each, dict) for each in (made.files, made.versions, made.hardware)):
+        return made
+    raise TypeError
 
 
 @contextmanager
