@@ -144,7 +144,7 @@ def table(data: str, split: str, rows: Sequence[Line]) -> str:
 
 def is_changed(line: Line) -> bool:
     """Whether the code that made the row was not all committed."""
-    return (line["git"] or "").endswith("-dirty")
+    return "-dirty" in (line["git"] or "")
 
 
 def row(line: Line) -> str:

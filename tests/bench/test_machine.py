@@ -21,11 +21,17 @@ def test_a_commit_is_that_of_the_code_itself(tmp_path, monkeypatch):
         path.write_text("pass")
     assert commit_of(code) is None
     git(tmp_path, "init", "--quiet")
-    git(tmp_path, "add", "code.py")
+    (tmp_path / "results.jsonl").touch()
+    git(tmp_path, "add", "code.py", "results.jsonl")
     git(tmp_path, "commit", "--quiet", "-m", "one")
     head = git(tmp_path, "rev-parse", "HEAD")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    (tmp_path / "results.jsonl").write_text("{}")
     assert commit_of(code) == head
     assert commit_of(installed) is None
     code.write_text("changed")
-    assert commit_of(code) == f"{head}-dirty"
+    first = commit_of(code)
+    assert first.startswith(f"{head}-dirty-")
+    assert commit_of(code) == first
+    code.write_text("changed again")
+    assert commit_of(code) not in (head, first)

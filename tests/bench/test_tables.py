@@ -89,7 +89,9 @@ def test_the_first_lines_say_what_pairs_of_rows_tell_apart(table):
 
 
 def test_a_row_of_code_that_was_not_committed_is_marked(table):
-    shown = table.tables([line("xmc train", 60) | {"git": "c0ffee-dirty"}, line("a", 50) | {"git": None}], [])
+    shown = table.tables(
+        [line("xmc train", 60) | {"git": "c0ffee-dirty-decaf"}, line("a", 50) | {"git": None}], []
+    )
     assert "| xmc train ‡ |" in shown
     assert "‡ made with files that were not committed" in shown
     assert "| a |" in shown
