@@ -11,16 +11,17 @@ for each split, and the filter pairs. Bag-of-words sets have no text to convert:
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from xmc.bench.datasets import DataSet, named
+from xmc.bench.json_lines import label_records, write_lines
 from xmc.bench.layout import SPLITS, Layout, layout_of, refuse_other_counts
 from xmc.cli import explained
 from xmc.data.formats import labels_of, open_corpus, read_labels
@@ -54,20 +55,36 @@ def convert(layout: Layout, known: DataSet | None, out: Path, report: ReadReport
     if out.exists():
         raise InputError(f"{out}: exists; wanted a new folder")
     labels = _labels(layout, report)
-    part = out.with_name(out.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        counts = _written(layout, known, labels, part, report)
+        if any(part.iterdir()):
+            part.chmod(0o777 & ~_umask())
+            part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return counts
+
+
+def _umask() -> int:
+    """What new folders are kept from; a temporary one is kept from everybody else."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _written(
+    layout: Layout, known: DataSet | None, labels: LabelSet, part: Path, report: ReadReport
+) -> dict[str, int]:
     roles = [role for role in ("train", *SPLITS) if role in layout.files]
     counts = {role: _split(layout.files[role], part / f"{role}.jsonl.gz", report) for role in roles}
     refuse_other_counts(counts | {"labels": len(labels)}, known)
-    if not any(part.iterdir()):
-        part.rmdir()
-        return counts
-    _lines(part / "labels.jsonl.gz", _label_records(labels))
-    for role in ("filter-train", "filter-test"):
-        if role in layout.files:
-            shutil.copy(layout.files[role], part / f"{role}.txt")
-    part.rename(out)
+    if any(part.iterdir()):
+        write_lines(part / "labels.jsonl.gz", label_records(labels))
+        for role in ("filter-train", "filter-test"):
+            if role in layout.files:
+                shutil.copy(layout.files[role], part / f"{role}.txt")
     return counts
 
 
@@ -88,7 +105,7 @@ def _split(path: Path, out: Path, report: ReadReport) -> int:
     first = next(batches, None)
     if first is None or first.texts is None:
         return sum(len(batch) for batch in (first, *batches) if batch is not None)
-    return _lines(out, _document_records(first, batches))
+    return write_lines(out, _document_records(first, batches))
 
 
 def _document_records(first: DocumentBatch, others: Iterator[DocumentBatch]) -> Iterator[dict[str, Any]]:
@@ -97,23 +114,6 @@ def _document_records(first: DocumentBatch, others: Iterator[DocumentBatch]) -> 
             raise InputError(f"{batch.places[0]}: wanted documents with text and labels")
         for doc_id, text, labels in zip(batch.ids, batch.texts, batch.labels, strict=True):
             yield {"id": doc_id, "text": text, "labels": labels}
-
-
-def _label_records(labels: LabelSet) -> Iterator[dict[str, Any]]:
-    """Every label, without fields that are empty."""
-    for batch in labels.table.to_batches():
-        for label in batch.to_pylist():
-            yield {name: value for name, value in label.items() if value or name in ("id", "text")}
-
-
-def _lines(path: Path, records: Iterable[dict[str, Any]]) -> int:
-    """Write JSON lines, the same bytes for the same records, and return how many."""
-    n = 0
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as out:
-        for record in records:
-            out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-            n += 1
-    return n
 
 
 if __name__ == "__main__":

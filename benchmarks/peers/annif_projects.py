@@ -5,7 +5,6 @@ weights on at most MLLM_DOCUMENTS training documents (its wiki advises hundreds 
 averages both. MLLM needs NLTK's data package punkt_tab, which Annif downloads at its first use.
 """
 
-import gzip
 import json
 import os
 import subprocess
@@ -13,7 +12,7 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from common import TOP_K, main, save
+from common import TOP_K, lines_of, main, save, texts_of
 from rdflib import RDF, SKOS, Graph, Literal, URIRef
 
 BASE = "http://example.org/"
@@ -59,10 +58,12 @@ def annif(folder, *arguments):
 
 def build(documents, folder, options):
     (folder / "projects.cfg").write_text(PROJECTS)
-    names = vocabulary(Path(options.labels), folder / "labels.ttl")
+    names = vocabulary(options.labels, folder / "labels.ttl")
     annif(folder, "load-vocab", "labels", folder / "labels.ttl")
     rows = [
-        tsv(text, labels) for text, labels in zip(documents.texts, documents.labels, strict=True) if labels
+        tsv(text, labels)
+        for text, labels in zip(texts_of(documents), documents.labels, strict=True)
+        if labels
     ]
     for project in NEEDED[options.project]:
         chosen = rows[:: max(1, len(rows) // MLLM_DOCUMENTS)][:MLLM_DOCUMENTS] if project == "mllm" else rows
@@ -76,17 +77,15 @@ def build(documents, folder, options):
 def vocabulary(source, target):
     """Labels as SKOS; their ids in order."""
     graph, ids = Graph(), []
-    with gzip.open(source, "rt", encoding="utf-8") as file:
-        for line in file:
-            label = json.loads(line)
-            concept = URIRef(uri(label["id"]))
-            ids.append(label["id"])
-            graph.add((concept, RDF.type, SKOS.Concept))
-            graph.add((concept, SKOS.prefLabel, Literal(label["text"], lang="en")))
-            for name in label.get("alt", ()):
-                graph.add((concept, SKOS.altLabel, Literal(name, lang="en")))
-            for broader in label.get("broader", ()):
-                graph.add((concept, SKOS.broader, URIRef(uri(broader))))
+    for label in lines_of(source):
+        concept = URIRef(uri(label["id"]))
+        ids.append(label["id"])
+        graph.add((concept, RDF.type, SKOS.Concept))
+        graph.add((concept, SKOS.prefLabel, Literal(label["text"], lang="en")))
+        for name in label.get("alt", ()):
+            graph.add((concept, SKOS.altLabel, Literal(name, lang="en")))
+        for broader in label.get("broader", ()):
+            graph.add((concept, SKOS.broader, URIRef(uri(broader))))
     graph.serialize(target, format="turtle")
     return ids
 
@@ -98,7 +97,7 @@ def tsv(text, labels):
 def tag(documents, folder, parts):
     corpus, found = folder / "documents.tsv", folder / "found.jsonl"
     nothing = [uri(parts["names"][0])]  # the format wants a subject, which suggesting does not look at
-    corpus.write_text("".join(tsv(text, nothing) for text in documents.texts), encoding="utf-8")
+    corpus.write_text("".join(tsv(text, nothing) for text in texts_of(documents)), encoding="utf-8")
     column = {uri(name): n for n, name in enumerate(parts["names"])}
     found.unlink(missing_ok=True)
     annif(folder, "index", "--limit", TOP_K, "--output", found, parts["project"], corpus)

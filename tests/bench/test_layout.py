@@ -114,6 +114,30 @@ def test_names_folders_and_splits(tmp_path):
         task_of("bibtex", tmp_path, "dev", [], 0)
 
 
+@pytest.mark.parametrize(
+    "beside", ["train.README", "labels.md", "labels.jsonl.gz.part", "train.jsonl~", "dev.txt.bak"]
+)
+def test_what_no_reader_knows_is_not_taken(tmp_path, beside):
+    layout = layout_of(put(tmp_path, PUBLISHED["JSON lines"] | {beside: "about these files"}))
+    assert {path.name for path in layout.files.values()} == set(PUBLISHED["JSON lines"])
+
+
+@pytest.mark.parametrize(
+    ("beside", "role"),
+    [("train.csv", "train"), ("dev.jsonl", "dev"), ("val.tsv", "dev"), ("labels.ttl", "labels")],
+)
+def test_two_files_of_one_role_are_both_named(tmp_path, beside, role):
+    ours = next(name for name in PUBLISHED["JSON lines"] if name.startswith(role))
+    both = " and ".join(sorted((beside, ours)))
+    with pytest.raises(InputError, match=f"{both} are all named as {role}; wanted one"):
+        layout_of(put(tmp_path, PUBLISHED["JSON lines"] | {beside: "x"}))
+
+
+def test_files_that_others_lead_to_are_known(tmp_path):
+    layout = layout_of(put(tmp_path, PUBLISHED["one file with splits"]))
+    assert layout.files["rows"].name == "Bibtex_data.txt"
+
+
 def test_other_counts_than_published_are_refused():
     known = named("bibtex")
     refuse_other_counts({"train": 4880, "test": 2515, "labels": 159}, known)

@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def corpora(tmp_path_factory):
                 topic = list(TOPICS)[i % 3]
                 text = " ".join(rng.choice(TOPICS[topic].split(), 6))
                 out.write(json.dumps({"id": f"{name}{i}", "text": text, "labels": [topic]}) + "\n")
+    (folder / "labels.tsv").write_text("".join(f"{topic}\t{topic}\n" for topic in TOPICS))
     return folder
 
 
@@ -35,33 +37,81 @@ def run(monkeypatch, script, *arguments):
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-@pytest.mark.parametrize("script", ["linear.py", "neighbours.py"])
-def test_documents_in_and_suggestions_out(monkeypatch, corpora, tmp_path, script):
+def given(tmp_path, *arguments):
+    """What `documents.py` hands to the peers."""
+    command = [sys.executable, PEERS / "documents.py", *arguments, "-o", tmp_path / "given"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "given"
+
+
+def test_documents_in_and_suggestions_out(monkeypatch, corpora, tmp_path):
     pytest.importorskip("sklearn")
-    run(monkeypatch, script, "build", "--docs", corpora / "train.jsonl.gz", "-o", tmp_path / "model")
-    out = tmp_path / "out.jsonl"
-    run(
-        monkeypatch,
-        script,
-        "tag",
-        "--model",
-        tmp_path / "model",
-        "--docs",
-        corpora / "dev.jsonl.gz",
-        "-o",
-        out,
-    )
-    found = evaluate_files(corpora / "dev.jsonl.gz", out, corpora / "train.jsonl.gz")
+    train, dev, out = corpora / "train.jsonl.gz", corpora / "dev.jsonl.gz", tmp_path / "out.jsonl"
+    folder = given(tmp_path, "--docs", train, "--labels", corpora / "labels.tsv", "--judged", dev)
+    model = tmp_path / "model"
+    run(monkeypatch, "linear.py", "build", "--docs", folder / "train.jsonl", "-o", model)
+    run(monkeypatch, "linear.py", "tag", "--model", model, "--docs", folder / "judged.jsonl", "-o", out)
+    found = evaluate_files(dev, out, train)
     assert found.value("P@1") == 1
     assert found.counts["documents without a prediction line (misses)"] == 0
 
 
-def test_rows_of_features_keep_their_numbers(monkeypatch, tmp_path):
-    (tmp_path / "train.txt").write_text("3 2 3\n0,2 0:1 1:0.5\n 1:2\n1 \n")
-    monkeypatch.syspath_prepend(str(PEERS))
-    from common import read
+def test_a_row_of_a_peer(corpora, tmp_path):
+    pytest.importorskip("sklearn")
+    python = tmp_path / "environments" / "linear" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    command = [sys.executable, PEERS / "run.py", "tfidf-neighbours", corpora, "-o", tmp_path / "out"]
+    command += ["--environments", tmp_path / "environments"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout)
+    assert (line["system"], line["target"], line["metrics"]["P@1"][0]) == (
+        "tfidf-neighbours",
+        str(corpora),
+        100,
+    )
+    assert list(line["stages"]) == ["documents", "build", "tag", "eval"]
 
-    found = read(str(tmp_path / "train.txt"))
+
+def test_titles_empty_texts_and_folders_are_given_as_xmc_reads_them(monkeypatch, tmp_path):
+    (tmp_path / "train").mkdir()
+    documents = [
+        {"id": "d1", "title": "Wings", "text": "of air", "labels": ["L1", "L2"]},
+        {"id": "d2", "text": None, "labels": ["L2"]},
+    ]
+    for n, each in enumerate(documents):
+        (tmp_path / "train" / f"{n}.jsonl").write_text(json.dumps(each) + "\n")
+    (tmp_path / "dev.csv").write_text("id,title,text,labels\nd3,Boats,at sea,L1\n")
+    (tmp_path / "labels.tsv").write_text("L1\tair\nL2\tsea\n")
+    (tmp_path / "filter.txt").write_text("0 1\n")
+    named = ("--docs", "train", "--judged", "dev.csv", "--labels", "labels.tsv", "--filter", "filter.txt")
+    folder = given(tmp_path, *(a if a.startswith("--") else tmp_path / a for a in named))
+    monkeypatch.syspath_prepend(str(PEERS))
+    from common import lines_of, read
+
+    found = read(str(folder / "train.jsonl"))
+    assert (found.ids, found.texts, found.labels) == (["d1", "d2"], ["Wings\nof air", ""], [["L1"], ["L2"]])
+    assert read(str(folder / "judged.jsonl")).texts == ["Boats\nat sea"]
+    assert read(str(folder / "judged.jsonl")).labels == [[]]
+    assert [(label["id"], label["text"]) for label in lines_of(str(folder / "labels.jsonl"))] == [
+        ("L1", "air"),
+        ("L2", "sea"),
+    ]
+
+
+def test_rows_of_features_keep_their_numbers(monkeypatch, tmp_path, capsys):
+    (tmp_path / "train.txt").write_text("3 2 3\n0,2 0:1 1:0.5\n 1:2\n1 \n")
+    folder = given(tmp_path, "--docs", tmp_path / "train.txt", "--judged", tmp_path / "train.txt")
+    monkeypatch.syspath_prepend(str(PEERS))
+    from common import read, texts_of
+
+    found = read(str(folder / "train.jsonl"))
     assert found.ids == ["1", "2", "3"]
     assert found.labels == [["0", "2"], [], ["1"]]
     assert found.features.toarray().tolist() == [[1, 0.5], [0, 2], [0, 0]]
+    with pytest.raises(SystemExit, match="2"):
+        texts_of(found)
+    assert "rows of features; this peer wants texts" in capsys.readouterr().err

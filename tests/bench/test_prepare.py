@@ -33,6 +33,7 @@ def test_raw_text_of_the_repository_becomes_json_lines(tmp_path):
     ]
     assert lines(tmp_path / "out" / "labels.jsonl.gz")[0] == {"id": "0590", "text": "Girls Ballet Tutu"}
     assert (tmp_path / "out" / "filter-test.txt").read_text() == "0 0\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"down", "out"}
     again = prepare("-", tmp_path / "down", tmp_path / "out")
     assert again.returncode == 2
     assert "exists; wanted a new folder" in again.stderr
@@ -40,8 +41,10 @@ def test_raw_text_of_the_repository_becomes_json_lines(tmp_path):
 
 def test_other_counts_leave_no_folder_and_features_are_only_checked(tmp_path):
     down = put(tmp_path / "down", PUBLISHED["features of the repository"])
+    kept = put(tmp_path / "out.part", {"notes.txt": "a user's own"})
     wrong = prepare("bibtex", down, tmp_path / "out")
     assert wrong.returncode == 2
     assert "found 2 train documents, published are 4,880" in wrong.stderr
     assert prepare("-", down, tmp_path / "out").returncode == 0
-    assert not (tmp_path / "out").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"down", "out.part"}
+    assert (kept / "notes.txt").is_file()

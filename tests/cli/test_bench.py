@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from xmc.artifacts.staging import Staging
 from xmc.cli import main
 
 SAMPLE = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "tib-core-en"
@@ -39,13 +40,14 @@ def folder(tmp_path_factory):
 
 def test_a_row_and_the_same_again(folder, tmp_path, capsys):
     results = tmp_path / "results.jsonl"
-    command = ["bench", str(folder), "-o", str(tmp_path / "out"), "--results", str(results), "--report"]
+    command = ["bench", str(folder), "-o", str(tmp_path / "out"), "--results", str(results)]
     command += ["preset=fast", "bench.system=index", "eval.resamples=20", "threads=1"]
     assert main(command) == 0
     line = json.loads(capsys.readouterr().out)
     assert json.loads(results.read_text(encoding="utf-8")) == line
     assert (line["data"], line["split"], line["system"]) == (folder.name, "dev", "xmc index")
-    assert line["settings"] == ["preset=fast", "threads=1"]
+    assert line["settings"] == command[-4:]
+    assert line["target"] == str(folder)
     assert (line["documents"], line["training_documents"]) == (20, 60)
     value, low, high = line["metrics"]["nDCG@5"]
     assert low <= value <= high
@@ -55,14 +57,27 @@ def test_a_row_and_the_same_again(folder, tmp_path, capsys):
         assert cost["peak_kib"] > 10_000
     assert line["model_bytes"] > 10_000
     assert line["versions"]["xmc"]
-    assert (tmp_path / "out" / "report" / "report.html").is_file()
 
+    # A stage that was cut off took up its own work: what it cost in all is not known.
+    (tmp_path / "out" / "tag.cost.json").rename(tmp_path / "out" / "tag.begun")
     made = (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns
-    assert main(command) == 0
+    assert main([*command, "--report"]) == 0
     again = json.loads(capsys.readouterr().out)
-    assert again["stages"] == line["stages"]
+    assert (tmp_path / "out" / "report" / "report.html").is_file()
     assert again["metrics"] == line["metrics"]
+    assert again["stages"]["build"] == line["stages"]["build"]
+    assert again["stages"]["tag"] == {"cpu_s": None, "wall_s": None, "peak_kib": None, "resumed": True}
+    assert again["tag_cpu_ms_per_document"] is again["documents_per_second"] is None
+    assert again["stages"]["eval"] != line["stages"]["eval"]
     assert (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns == made
+
+
+def test_a_folder_with_other_files_is_left_alone(folder, tmp_path, capsys):
+    (tmp_path / "eval.json").write_text("a user's own")
+    assert main(["bench", str(folder), "-o", str(tmp_path), "preset=fast"]) == 2
+    assert "holds other files; -o wants a folder, new or of an earlier run" in capsys.readouterr().err
+    assert (tmp_path / "eval.json").read_text() == "a user's own"
+    assert {path.name for path in tmp_path.iterdir()} == {"eval.json"}
 
 
 def test_what_is_wrong_is_said_before_anything_is_built(folder, tmp_path, capsys):
@@ -76,3 +91,11 @@ def test_what_is_wrong_is_said_before_anything_is_built(folder, tmp_path, capsys
     assert "0 data sets given" in capsys.readouterr().err
     assert main(["bench", str(folder), "-o", str(out), "bench.system=magic"]) == 2
     assert "bench.system=magic: wanted one of train, index" in capsys.readouterr().err
+
+
+def test_a_second_benchmark_in_one_folder_is_refused(folder, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    with Staging(tmp_path / "out").locked():
+        assert main(["bench", str(folder), "-o", str(tmp_path / "out")]) == 3
+    assert "another xmc process is writing it" in capsys.readouterr().err
+    assert not any((tmp_path / "out").iterdir())

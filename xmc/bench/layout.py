@@ -7,17 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xmc.bench.datasets import DataSet
+from xmc.data.detect import DOCUMENT_FORMATS, LABEL_FORMATS, Probe
+from xmc.data.options import ReadOptions
 from xmc.errors import InputError
 
-# By role, the first that exists. `*` stands for a data set's own name; a folder counts too (EURLEX57K).
+# The names of each role. `*` stands for a data set's own name; a folder counts too (EURLEX57K). What one role
+# takes the later ones do not: filter_labels_train.txt is named as training documents are, too.
 PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "filter-train": ("filter_labels_train.txt*", "filter-train.txt*"),
+    "filter-test": ("filter_labels_test.txt*", "filter-test.txt*"),
     "labels": ("labels.*", "lbl.json*", "EURLEX57K.json*", "eurovoc*.json*"),
     "train": ("train.*", "trn.json*", "X.trn.npz", "train", "*_train.txt*", "*_tr*[Ss]plit.txt*"),
     "dev": ("dev.*", "val.*", "X.val.npz", "dev", "*_dev.txt*"),
     "test": ("test.*", "tst.json*", "X.tst.npz", "test", "*_test.txt*", "*_tst*[Ss]plit.txt*"),
-    "filter-train": ("filter_labels_train.txt*", "filter-train.txt*"),
-    "filter-test": ("filter_labels_test.txt*", "filter-test.txt*"),
+    # What stands in files beside those that are named.
+    "rows": ("*_data.txt*",),
+    "train-labels": ("Y.trn.npz",),
+    "dev-labels": ("Y.val.npz",),
+    "test-labels": ("Y.tst.npz",),
 }
+# Formats that are told by content alone go by .txt, or by no suffix.
+SUFFIXES = {".txt", "", *(suffix for f in (*DOCUMENT_FORMATS, *LABEL_FORMATS) for suffix in f.suffixes)}
 OTHER_VERSION = "to measure another version give the folder's path, as ./NAME"
 SPLITS = ("dev", "test")
 
@@ -41,20 +51,26 @@ class Layout:
 
 
 def layout_of(folder: Path, known: DataSet | None = None) -> Layout:
-    """Find the files; InputError where training documents or both splits to judge by are missing."""
-    found = {role: path for role, names in PATTERNS.items() if (path := _first(folder, names)) is not None}
-    layout = Layout(folder, found)
+    """Find the files whose suffix a reader knows.
+
+    Raises: InputError where training documents or both splits to judge by are missing, or where several files
+    could be the same.
+    """
+    found: dict[str, Path] = {}
+    for role, names in PATTERNS.items():
+        matches = sorted(_named(folder, names) - set(found.values()))
+        if len(matches) > 1:
+            held = " and ".join(path.name for path in matches)
+            raise InputError(f"{folder}: {held} are all named as {role}; wanted one, so move the others away")
+        if matches:
+            found[role] = matches[0]
     if "train" not in found or not set(SPLITS) & set(found):
         raise InputError(f"{folder}: {_missing(folder, found)}; {_way_out(known)}")
-    return layout
+    return Layout(folder, found)
 
 
-def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
-    for name in names:
-        matches = sorted(p for p in folder.glob(name) if not p.name.endswith(".part"))
-        if matches:
-            return matches[0]
-    return None
+def _named(folder: Path, names: tuple[str, ...]) -> set[Path]:
+    return {p for name in names for p in folder.glob(name) if Probe(p, ReadOptions()).suffix in SUFFIXES}
 
 
 def _missing(folder: Path, found: Mapping[str, Path]) -> str:

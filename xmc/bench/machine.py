@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -9,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+CODE = (":(top)*.py", ":(top)*.yaml")  # not the results that a benchmark adds to a file of the repository
 PACKAGES = ("xmc", "torch", "numpy", "scipy", "transformers", "faiss-cpu", "faiss-gpu")
 
 
@@ -24,18 +26,33 @@ def versions() -> dict[str, str]:
 
 
 def git_hash() -> str | None:
-    """The commit of the code that runs, with ``-dirty`` where files were changed; None outside a checkout."""
-    here = Path(__file__).resolve().parent
+    """The commit of the code that runs, where code was changed with ``-dirty-`` and a hash of the changes.
+
+    None outside a checkout. Installed below a folder that is a repository of something else, the code is in
+    no commit.
+    """
+    return commit_of(Path(__file__).resolve())
+
+
+def commit_of(file: Path) -> str | None:
+    """The commit that is checked out where ``file`` is kept, and its changes as above; None without."""
+    here = file.parent
+    if _git(here, "ls-files", "--error-unmatch", file.name) is None:
+        return None
     head = _git(here, "rev-parse", "HEAD")
     if head is None:
         return None
-    return head + ("-dirty" if _git(here, "status", "--porcelain", "--untracked-files=no") else "")
+    changes = _git(here, "diff", "--no-ext-diff", "HEAD", "--", *CODE)
+    return f"{head}-dirty-{hashlib.sha256(changes.encode()).hexdigest()[:12]}" if changes else head
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    # Without GIT_DIR and its like, which a hook that runs this may have set for another repository.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+            command, capture_output=True, encoding="utf-8", errors="replace", check=True, env=environment
         )
     except (OSError, subprocess.CalledProcessError):
         return None

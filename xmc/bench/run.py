@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from xmc.artifacts.staging import Staging
 from xmc.bench.layout import refuse_other_counts
 from xmc.bench.machine import git_hash, hardware, versions
-from xmc.bench.stages import Cost, Stage, run_stage
-from xmc.bench.task import READING, Task
+from xmc.bench.stages import Conditions, Cost, Stage, run_stage, state_of
+from xmc.bench.task import ONLY_EVAL, READING, Task
 from xmc.errors import InputError, ResourceError
 
-SCHEMA = 1
+SCHEMA = 2
+MARK = ".xmc-bench"  # in a folder that may be written to
 # Settings of building that tagging must be given too: what it computes with, and how files are read.
 ALSO_FOR_TAGGING = ("device", "threads", "dtype", *(n for n in READING if n != "language"))
 # The bases of metrics that a result line keeps; the report has all.
@@ -40,15 +42,15 @@ TRAINING = "training documents"
 
 @dataclass(frozen=True)
 class System:
-    """What is measured: its name, its settings as given, and the commands that build and tag.
+    """What is measured: its name, all settings as given, and the stages that build and tag.
 
-    ``build`` and ``tag`` are run after one another; ``model`` is what the first leaves behind.
+    ``stages`` are run after one another; two of them are named ``build`` and ``tag``, and leave ``model`` and
+    ``predictions``.
     """
 
     name: str
     settings: Sequence[str]
-    build: Sequence[str]
-    tag: Sequence[str]
+    stages: Sequence[Stage]
     model: Path
     predictions: Path
     versions: Mapping[str, str]
@@ -60,31 +62,46 @@ def xmc(*arguments: object) -> list[str]:
 
 
 def measure(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage."""
+    """Run what ``folder`` does not hold yet, and return the result line; ``tell`` hears of each stage.
+
+    Raises: InputError where the folder is not a benchmark's, or holds results of other data or code;
+    ResourceError while another benchmark writes to it.
+    """
     _make(folder)
-    machine = hardware()
+    with Staging(folder).locked():
+        _mark(folder)
+        return _measured(task, system, folder, tell)
+
+
+def _measured(task: Task, system: System, folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    made = _conditions(task, system)
     tell(f"{task.name}: what it holds")
-    counts = _inspected(task, folder)
+    counts = _inspected(task, folder, made)
+    report = folder / "eval.json"
     stages = [
-        Stage("build", system.build),
-        Stage("tag", system.tag),
-        Stage("eval", _eval(task, system), folder / "eval.json"),
+        *system.stages,
+        Stage("eval", evaluation(task, system.predictions), report, report, quick=True),
     ]
-    costs = {}
+    costs, anew = {}, False
     for stage in stages:
         tell(f"{task.name}, {system.name}: {stage.name}; what it says is in {folder / stage.name}.log")
-        costs[stage.name] = run_stage(stage, folder)
-    found = json.loads((folder / "eval.json").read_text(encoding="utf-8"))
-    return _line(task, system, costs, found, machine) | {"shared": counts}
+        costs[stage.name], anew = run_stage(stage, folder, made, anew)
+    found = json.loads(report.read_text(encoding="utf-8"))
+    return _line(task, system, costs, found) | {"shared": counts}
 
 
-def _inspected(task: Task, folder: Path) -> dict[str, int]:
+def _conditions(task: Task, system: System) -> Conditions:
+    files = {str(path): state_of(path) for path in task.layout.files.values()}
+    return Conditions(files, git_hash(), dict(system.versions), hardware())
+
+
+def _inspected(task: Task, folder: Path, made: Conditions) -> dict[str, int]:
     """Refuse other counts than the published ones before anything is built; what both splits share."""
     roles = {role: task.layout.files[role] for role in ("train", task.split)}
     paths = [task.layout.files["labels"]] if "labels" in task.layout.files else []
     command = xmc("inspect", *paths, *roles.values(), "--json", *task.reading)
     output = folder / "inspect.json"
-    run_stage(Stage("inspect", command, output), folder)
+    run_stage(Stage("inspect", command, output, output, quick=True), folder, made)
     found = json.loads(output.read_text(encoding="utf-8"))
     by_path = {entry["path"]: entry for entry in found["files"]}
     counts = {role: by_path[str(path)]["n_docs"] for role, path in roles.items()}
@@ -103,10 +120,21 @@ def _make(folder: Path) -> None:
         raise ResourceError(f"{folder}: {error.strerror}; -o wants a folder that can be written") from None
 
 
-def _eval(task: Task, system: System) -> list[str]:
+def _mark(folder: Path) -> None:
+    """Take an empty folder for benchmarks; InputError for one with other people's files."""
+    mark = folder / MARK
+    if mark.exists():
+        return
+    if any(folder.iterdir()):
+        raise InputError(f"{folder}: holds other files; -o wants a folder, new or of an earlier run")
+    mark.write_text("`xmc bench` made this folder and replaces files in it\n", encoding="utf-8")
+
+
+def evaluation(task: Task, predictions: Path) -> list[str]:
+    """The command that measures suggestions as a row is measured."""
     report = [] if task.report is None else ["--report", task.report]
     train = task.layout.files["train"]
-    files = ["--gold", task.gold, "--pred", system.predictions, "--train", train, *task.layout.labels]
+    files = ["--gold", task.gold, "--pred", predictions, "--train", train, *task.layout.labels]
     return xmc("eval", *files, *task.layout.filter_of(task.split), *report, "--json", *task.evaluation)
 
 
@@ -115,12 +143,12 @@ def _line(
     system: System,
     costs: Mapping[str, Cost],
     found: Mapping[str, Any],
-    machine: Mapping[str, Any],
 ) -> dict[str, Any]:
-    n_docs = found["counts"][DOCUMENTS]
+    n_docs, tag, made = found["counts"][DOCUMENTS], costs["tag"], costs["build"].made
     return {
         "schema": SCHEMA,
         "data": task.name,
+        "target": task.target,
         "split": task.split,
         "system": system.name,
         "settings": list(system.settings),
@@ -133,12 +161,12 @@ def _line(
         "training_documents": found["counts"][TRAINING],
         "bins": {name: {"labels": b["labels"], "gold": b["gold"]} for name, b in found["bins"].items()},
         "stages": {name: _cost(cost) for name, cost in costs.items()},
-        "documents_per_second": round(n_docs / costs["tag"].wall_s, 2),
-        "tag_cpu_ms_per_document": round(1000 * costs["tag"].cpu_s / max(n_docs, 1), 3),
-        "model_bytes": size_of(system.model),
-        "versions": dict(system.versions),
-        "git": git_hash(),
-        "hardware": dict(machine),
+        "documents_per_second": None if tag.resumed else round(n_docs / tag.wall_s, 2),
+        "tag_cpu_ms_per_document": None if tag.resumed else round(1000 * tag.cpu_s / max(n_docs, 1), 3),
+        "model_bytes": state_of(system.model)[1],
+        "versions": dict(made.versions),
+        "git": made.git,
+        "hardware": dict(made.hardware),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
@@ -154,13 +182,11 @@ def _metrics(found: Mapping[str, Any]) -> dict[str, list[float | None]]:
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    values = {k: v for k, v in asdict(cost).items() if k != "command"}
-    return {k: round(v, 2) if isinstance(v, float) else v for k, v in values.items()}
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
-    return sum(p.stat().st_size for p in (path.rglob("*") if path.is_dir() else [path]) if p.is_file())
+    """Its figures; None where a part of them was spent in an attempt that was cut off."""
+    if cost.resumed:
+        return {"cpu_s": None, "wall_s": None, "peak_kib": None, "resumed": True}
+    wall, cpu = round(cost.wall_s, 2), round(cost.cpu_s, 2)
+    return {"cpu_s": cpu, "wall_s": wall, "peak_kib": cost.peak_kib, "resumed": False}
 
 
 def append(line: Mapping[str, Any], path: Path) -> None:
@@ -173,11 +199,13 @@ def append(line: Mapping[str, Any], path: Path) -> None:
         raise ResourceError(f"{path}: {error.strerror}; the result line could not be added") from None
 
 
-def own_system(task: Task, folder: Path, settings: Sequence[str], command: str, top_k: int) -> System:
-    """Xmc itself: ``xmc train`` or ``xmc index`` with ``settings``, then ``xmc tag``."""
+def own_system(task: Task, folder: Path, given: Sequence[str], command: str, top_k: int) -> System:
+    """Xmc itself: ``xmc train`` or ``xmc index``, then ``xmc tag``; ``given``: all settings of the user."""
+    settings = [a for a in given if not a.startswith(("bench.", *ONLY_EVAL))]
     model, predictions = folder / "model", folder / "predictions.jsonl"
     documents = ["--docs", task.layout.files["train"], *task.layout.filter_of("train")]
     build = xmc(command, *task.layout.labels, *documents, "-o", model, *settings)
     shared = [s for s in settings if s.split("=")[0] in ALSO_FOR_TAGGING]
     tag = xmc("tag", "--model", model, "--docs", task.gold, "-o", predictions, f"top_k={top_k}", *shared)
-    return System(f"xmc {command}", settings, build, tag, model, predictions, versions())
+    stages = (Stage("build", build, model), Stage("tag", tag, predictions))
+    return System(f"xmc {command}", given, stages, model, predictions, versions())

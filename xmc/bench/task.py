@@ -16,9 +16,13 @@ READING = ("encoding", "language", "coerce", "on_unknown_label", "on_duplicate")
 
 @dataclass(frozen=True)
 class Task:
-    """The files, the split, the settings of `xmc eval`, and where its report goes, if anywhere."""
+    """The files, the split, the settings of `xmc eval`, and where its report goes, if anywhere.
+
+    ``target``: the name or folder, as it was given.
+    """
 
     name: str
+    target: str
     layout: Layout
     split: str
     known: DataSet | None
@@ -55,4 +59,4 @@ def task_of(
         evaluation.append(f"propensity={known.propensity}")
     name = folder.resolve().name if known is None else known.name
     split_of(layout, chosen)
-    return Task(name, layout, chosen, known, evaluation, seed, report)
+    return Task(name, target, layout, chosen, known, evaluation, seed, report)

@@ -31,15 +31,14 @@ def add_arguments(parser: CommandParser) -> None:
 def run(args: argparse.Namespace, settings: BenchmarkSettings) -> None:
     """Measure, add the line to the results and print it."""
     from xmc.bench.run import append, measure, own_system
-    from xmc.bench.task import ONLY_EVAL, task_of
+    from xmc.bench.task import task_of
 
     if len(args.paths) != 1:
         raise SettingError(f"{len(args.paths)} data sets given, wanted one; see `xmc bench --help`")
     given, chosen, folder = args.assignments, settings.bench, Path(args.out)
     report = folder / "report" if args.report else None
     task = task_of(args.paths[0], Path(args.data or DATA), chosen.split, given, settings.run.seed, report)
-    own = [a for a in given if not a.startswith(("bench.", *ONLY_EVAL))]
-    system = own_system(task, folder, own, chosen.system, chosen.top_k)
+    system = own_system(task, folder, given, chosen.system, chosen.top_k)
     line = measure(task, system, folder, lambda stage: notify([stage]))
     append(line, folder / "results.jsonl" if args.results is None else Path(args.results))
     print(json.dumps(line, ensure_ascii=False, allow_nan=False))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from xmc.evaluate.evaluation import Evaluation, compare
+from xmc.evaluate.evaluation import EvalSettings, Evaluation, compare
 from xmc.evaluate.intervals import Difference
 from xmc.evaluate.worst import quality
 
@@ -41,11 +42,20 @@ def compared(run: Evaluation, other: Evaluation) -> Comparison:
 
 
 def p_value(d: Difference, resamples: int) -> float:
-    """Two-sided: how often the resamples say the opposite, twice; at least what so many of them can tell."""
-    return min(1.0, max(2 * min(d.wins, 1 - d.wins), 1 / max(resamples, 1)))
+    """Two-sided: how often the resamples say the opposite, twice; at least what so many of them can tell.
+
+    NaN without resamples.
+    """
+    return min(1.0, max(2 * min(d.wins, 1 - d.wins), 1 / resamples)) if resamples else math.nan
 
 
-def verdict(name: str, d: Difference) -> str:
-    """Better or worse where the interval leaves out zero, else that the runs are not told apart."""
-    sign = int(d.low > 0) - int(d.high < 0)
+def verdict(name: str, d: Difference, settings: EvalSettings) -> str:
+    """Better or worse where the interval leaves out zero, else that the runs are not told apart.
+
+    Nor are they by fewer resamples than the confidence needs. Nothing is said without any.
+    """
+    if not settings.resamples:
+        return ""
+    sure = p_value(d, settings.resamples) <= 1 - settings.confidence
+    sign = sure * (int(d.low > 0) - int(d.high < 0))
     return VERDICTS[-sign if name.startswith(LOWER_IS_BETTER) else sign]

@@ -174,9 +174,12 @@ def _counts(m: Matches) -> dict[str, int]:
 
 
 def compare(a: Evaluation, b: Evaluation) -> dict[str, Difference]:
-    """``a`` minus ``b``, metric by metric, by paired bootstrap over the documents that both were run on."""
+    """``a`` minus ``b``, metric by metric, by paired bootstrap over the documents that both were run on.
+
+    Without resamples in the settings of ``a`` the differences have no interval.
+    """
     one, other, s = a.matches, b.matches, a.settings
     same = one.n_docs == other.n_docs and np.array_equal(one.gold_docs, other.gold_docs)
     if not (same and np.array_equal(one.gold_labels, other.gold_labels)):
         raise InputError("two runs over different gold labels; wanted both measured against one gold file")
-    return differences(a.metrics, b.metrics, one.n_docs, max(s.resamples, 1), s.seed, s.confidence)
+    return differences(a.metrics, b.metrics, one.n_docs, s.resamples, s.seed, s.confidence)

@@ -27,7 +27,8 @@ class Interval:
 class Difference:
     """Run ``a`` minus run ``b`` on the same documents, with its interval.
 
-    ``wins`` is the share of resamples in which ``a`` is better, a tie counting half.
+    ``wins`` is the share of resamples in which ``a`` is better, a tie counting half. All but ``value`` are
+    NaN where there were no resamples.
     """
 
     value: float
@@ -126,17 +127,20 @@ def differences(
 ) -> dict[str, Difference]:
     """Paired bootstrap: both runs are scored on the same draws of the same ``n_docs`` documents.
 
-    Takes the metrics that both have. That the gold labels are the same is the caller's to see
-    (``evaluation.compare`` does); another number of documents is refused.
+    Takes the metrics that both have; with ``n`` = 0 there is nothing but the differences. That the gold
+    labels are the same is the caller's to see (``evaluation.compare`` does); another number of documents is
+    refused.
     """
     names = [name for name in a if name in b and not np.isnan(a[name].value - b[name].value)]
     for name in names:
         _refuse_other_documents(name, a[name], b[name], n_docs)
+    gaps = {name: a[name].value - b[name].value for name in names}
+    if n == 0:
+        return {name: Difference(value, np.nan, np.nan, np.nan) for name, value in gaps.items()}
     ours = resample({name: a[name] for name in names}, n_docs, n, seed)
     theirs = resample({name: b[name] for name in names}, n_docs, n, seed)
     out = {}
-    for name in names:
-        value = a[name].value - b[name].value
+    for name, value in gaps.items():
         gap = centred(ours[name] - theirs[name], value)
         wins = float(np.mean((np.sign(gap) + 1) / 2))
         out[name] = Difference(value, *_bounds(gap, confidence), wins)

@@ -159,26 +159,29 @@ def _comparison(f: Findings) -> str:
     names += [f"{n}[{b}]" for b in f.run.bins for n in ("nDCG@5", "R@100") if f"{n}[{b}]" in c.differences]
     rows = [_comparison_row(f.run, c, n) for n in names]
     better, same, worse = c.moved
-    note = (
-        "This run minus the other one on the same documents, in percentage points, with the "
-        f"{100 * s.confidence:g} % interval of {max(s.resamples, 1):,} paired bootstrap samples. p is twice "
-        "the share of samples that say the opposite; of twenty metrics that do not differ one is below 0.05 "
-        f"by chance. By nDCG@5 this run does {better:,} documents better, {same:,} alike and {worse:,} worse."
-    )
-    table = _table(["", "this", "difference", ""], rows)
+    note = "This run minus the other one on the same documents, in percentage points"
+    head = ["", "this", "difference"]
+    if s.resamples:
+        note += (
+            f", with the {100 * s.confidence:g} % interval of {s.resamples:,} paired bootstrap samples. p is "
+            "twice the share of samples that say the opposite; of twenty metrics that do not differ one is "
+            "below 0.05 by chance"
+        )
+        head += [""]
+    note += f". By nDCG@5 this run does {better:,} documents better, {same:,} alike and {worse:,} worse."
+    table = _table(head, rows)
     return f'<p class="note">{note}</p>{table}'
 
 
 def _comparison_row(e: Evaluation, c: Comparison, name: str) -> list[str]:
-    value, low, high, p, said = difference_cells(e, c, name)
-    value, low, high = (cell.replace("-", "−") for cell in (value, low, high))
+    value, *tested = (cell.replace("-", "−") for cell in difference_cells(e, c, name))
+    cells = [_html(spoken(name)), _small(percent(e.value(name)), f"other {percent(c.other.value(name))}")]
+    if not tested:
+        return [*cells, value]
+    low, high, p, said = tested
     kind = {"better": "good", "worse": "bad"}.get(said, "unit")
-    return [
-        _html(spoken(name)),
-        _small(percent(e.value(name)), f"other {percent(c.other.value(name))}"),
-        _small(value, f"{low} to {high}"),
-        f'<span class="{kind}">{said}</span><small>p {p.replace("<=", "≤")}</small>',
-    ]
+    sure = f'<span class="{kind}">{said}</span><small>p {p.replace("<=", "≤")}</small>'
+    return [*cells, _small(value, f"{low} to {high}"), sure]
 
 
 def _fell(f: Findings) -> str:

@@ -105,7 +105,7 @@ def _comparison_record(e: Evaluation, c: Comparison) -> dict[str, Any]:
                     key: _number(value)
                     for key, value in (("value", d.value), ("low", d.low), ("high", d.high))
                 },
-                "p": p_value(d, e.settings.resamples),
+                "p": None if math.isnan(p := p_value(d, e.settings.resamples)) else p,
             }
             for name, d in c.differences.items()
         },

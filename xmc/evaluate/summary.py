@@ -149,14 +149,23 @@ def comparison_table(e: Evaluation, c: Comparison) -> Table:
         for n in HEADLINE
         if n in c.differences
     ]
-    sure = f"{100 * e.settings.confidence:g} %"
-    title = f"this run against the other, {sure} intervals of {max(e.settings.resamples, 1)} paired samples"
-    return Table(title, ["", "this", "other", "difference", "from", "to", "p", ""], rows)
+    head, title = ["", "this", "other", "difference"], "this run against the other"
+    if e.settings.resamples:
+        head += ["from", "to", "p", ""]
+        title += f", {100 * e.settings.confidence:g} % intervals of {e.settings.resamples} paired samples"
+    return Table(title, head, rows)
 
 
 def difference_cells(e: Evaluation, c: Comparison, name: str) -> list[str]:
-    """Difference, from, to, p and verdict of one metric."""
-    d = c.differences[name]
-    p = p_value(d, e.settings.resamples)
-    floor = "<= " if p <= 1 / max(e.settings.resamples, 1) else ""
-    return [*(f"{100 * v:+.2f}" for v in (d.value, d.low, d.high)), f"{floor}{p:.3f}", verdict(name, d)]
+    """Difference, from, to, p and verdict of one metric; without resamples the difference alone."""
+    d, n = c.differences[name], e.settings.resamples
+    if not n:
+        return [points(d.value)]
+    p = p_value(d, n)
+    floor = "<= " if p <= 1 / n else ""
+    return [*map(points, (d.value, d.low, d.high)), f"{floor}{p:.3f}", verdict(name, d, e.settings)]
+
+
+def points(value: float) -> str:
+    """A difference of fractions in percentage points, with its sign and two decimals."""
+    return f"{100 * value:+.2f}"
