@@ -223,6 +223,31 @@ def test_parts_are_there_as_they_are_finished(tmp_path: Path, name: str) -> None
         job(docs, out, parts=True).run()
 
 
+def test_parts_of_an_interrupted_pipe_do_not_mix_with_those_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "tags.jsonl"
+
+    def piped(lines: list[str], **more: Any) -> TagReport:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+        return job(Path("-"), out, parts=True, **more).run()
+
+    done: list[int] = []
+
+    def stop(n: int) -> None:
+        done.append(n)
+        if sum(done) == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        piped(LINES, progress=stop)
+    assert len(list(out.iterdir())) == 3
+    (out / "part-of-mine.txt").write_text("stays")
+    piped([json.dumps({"id": "other", "text": "fisheries"})])
+    assert [path.name for path in sorted(out.iterdir())] == ["part-00000.jsonl", "part-of-mine.txt"]
+    assert tagged(out / "part-00000.jsonl") == ["other"]
+
+
 def test_parts_and_files_do_not_overwrite_each_other(tmp_path: Path) -> None:
     docs, out = write(tmp_path, LINES), tmp_path / "tags.jsonl"
     job(docs, out).run()

@@ -151,6 +151,7 @@ class TagJob:
         """Tag what is left and finish; ``before``: the documents' files when their checksums were taken."""
         run = output.run
         n_damaged = _begin(run, manifest)
+        output.begin()
         n_reused = sum(record.n_docs for record in run.finished.values())
         n_shards = self._tag_rest(output)
         if n_shards != len(run.finished) or times(self.corpus.paths) != before:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -56,6 +57,10 @@ class Output(ABC):
         self._publish(manifest, counts)
 
     @abstractmethod
+    def begin(self) -> None:
+        """The run has begun or goes on: of OUT stays what its finished shards left. Raises: ResourceError."""
+
+    @abstractmethod
     def take(self, index: int) -> None:
         """A shard is finished."""
 
@@ -77,6 +82,9 @@ class Output(ABC):
 
 class OneFile(Output):
     """OUT is one file."""
+
+    def begin(self) -> None:
+        """OUT is not there yet."""
 
     def take(self, index: int) -> None:
         """Nothing appears before all is done."""
@@ -125,6 +133,19 @@ class PartFolder(Output):
         """The file of a shard."""
         return self.run.out / f"part-{index:05d}{full_suffix(self.run.out)}"
 
+    def _parts(self) -> list[Path]:
+        """The files that are there under names of shards, in the order of their names."""
+        name = re.compile(rf"part-\d{{5,}}{re.escape(full_suffix(self.run.out))}")
+        return sorted(path for path in self.run.out.glob("part-*") if name.fullmatch(path.name))
+
+    def begin(self) -> None:
+        """Remove the files of shards that are not finished: a run before, of other documents, wrote them."""
+        finished = {self.part(index) for index in self.run.finished}
+        for path in self._parts():
+            if path not in finished:
+                with disk_errors(path):
+                    path.unlink()
+
     def take(self, index: int) -> None:
         """Write the shard's file."""
         path = self.part(index)
@@ -135,11 +156,11 @@ class PartFolder(Output):
         self._taken.add(index)
 
     def digest(self) -> str | None:
-        """Of the names and bytes of all files."""
+        """Of the names and bytes of all shards' files."""
         if not self.run.out.is_dir():
             return None
         digest = hashlib.sha256()
-        for path in sorted(self.run.out.glob("part-*")):
+        for path in self._parts():
             digest.update(f"{path.name} {file_digest(path)}\n".encode())
         return digest.hexdigest()
 
@@ -155,6 +176,7 @@ class PartFolder(Output):
             self.run.out.mkdir(exist_ok=True)
         for index in sorted(set(self.run.finished) - self._taken):  # those of an interrupted run, anew
             self.take(index)
+        self.begin()  # the checksum is that of finished shards alone
         with disk_errors(self.run.beside, advice=ADVICE):
             output = {"n_parts": len(self.run.finished), "sha256": self.digest()}
             write_durably(self.run.beside, manifest.to_json(counts=counts, output=output))
