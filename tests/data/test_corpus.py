@@ -150,8 +150,8 @@ def test_seen_ids_takes_eight_bytes_an_id():
 
 def test_documents_without_ids_are_numbered_through_all_files(write):
     report = ReadReport()
-    bare = write("a.jsonl", [{"text": "x"}, {"text": "y"}])
-    corpus = Corpus([bare, write("b.jsonl", numbered(1)), bare], report=report)
+    bare, more = (write(name, [{"text": "x"}, {"text": "y"}]) for name in ("a.jsonl", "c.jsonl"))
+    corpus = Corpus([bare, write("b.jsonl", numbered(1)), more], report=report)
     assert ids(corpus) == [["1", "2", "d0", "4", "5"]]
     assert report.counts == {"documents had no id and were numbered": 4}
 

@@ -100,8 +100,10 @@ def test_compressed_files_are_told_the_same_way(write, compress):
 def test_folders_are_told_by_their_files(write):
     assert document_format(write("a/X.npz", b"").parent, OPTIONS).module == "pecos"
     assert document_format(write("b/1.txt", "x").parent, OPTIONS).module == "annif"
-    assert document_format(write("c/1.json", "{}").parent, OPTIONS).module == "eurlex"
-    assert document_format(write("d/train/1.json", "{}").parent.parent, OPTIONS).module == "eurlex"
+    record = '{"celex_id": "1"}'
+    assert document_format(write("c/1.json", record).parent, OPTIONS).module == "eurlex"
+    assert document_format(write("d/train/1.json", record).parent.parent, OPTIONS).module == "eurlex"
+    assert document_format(write("e/state.json", "{}").parent, OPTIONS).module == "arrow"
 
 
 def test_what_is_no_known_format_is_refused(write, tmp_path):

@@ -55,7 +55,8 @@ def test_sections_may_be_missing_or_be_one_string(write):
         ('{"title": "A"', "b.json: not JSON"),
         ("[1]", "b.json: not a JSON object"),
         ('{"name": "x"}', "b.json: no EURLEX57K document"),
-        ('{"title": 3}', "b.json: title is the number 3"),
+        ('{"celex_id": "x", "title": 3}', "b.json: title is the number 3"),
+        ('{"id": "x", "title": "A", "labels": ["L1"]}', "b.json: no EURLEX57K document"),
         (b'{"title": "\xe9"}', "b.json:1: invalid UTF-8 byte E9"),
     ],
 )

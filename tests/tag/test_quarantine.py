@@ -284,3 +284,15 @@ def test_a_shard_of_one_bad_document_does_not_hold_up_the_output(tmp_path: Path)
     write(tmp_path, [json.dumps({"id": "p", "text": "poison"})])
     with pytest.raises(ShardsFailedError, match="1 of 1 shards failed"):
         job(docs, tmp_path / "none.jsonl").run()
+
+
+def test_a_file_that_lands_in_the_folder_later_is_not_taken_for_tagged(tmp_path: Path) -> None:
+    folder, out = tmp_path / "docs", tmp_path / "tags.jsonl"
+    folder.mkdir()
+    write(folder, LINES[:2], "a.jsonl")
+    begun = job(folder, out)
+    write(folder, LINES[2:], "b.jsonl")
+    begun.run()
+    assert tagged(out) == ["d0", "d1"]
+    with pytest.raises(InputError, match="made otherwise: the content of"):
+        job(folder, out).run()

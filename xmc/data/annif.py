@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from xmc.data import files
+from xmc.data.folders import Folder
 from xmc.data.languages import distance, is_other
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import Document, Fault, Label, LabelName, attempt
@@ -27,6 +28,7 @@ from xmc.errors import InputError, place
 _BRACKETED = re.compile(r"<[^<>\s]+>")
 _URI = re.compile(r"<[^<>\s]+>|[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]+")
 _TEXT_SUFFIXES = (".txt", ".txt.gz", ".txt.zst")
+_SUBJECT_SUFFIXES = (".tsv", ".key")
 
 Rows = Iterator[tuple[int, list[str]]]
 
@@ -100,23 +102,37 @@ def _csv_documents(path: Path, lines: Iterator[tuple[int, str]], header: list[st
         yield Document(cells.get("document_id", "").strip(), cells["text"], gold, place(path, number))
 
 
+def folder_files(folder: Folder, _options: ReadOptions) -> set[str]:
+    """The full texts of a folder and the files of their subjects."""
+    texts = list(filter(_is_text, folder.files))
+    subjects = {_stem(name) + suffix for name in texts for suffix in _SUBJECT_SUFFIXES}
+    return {*texts, *subjects.intersection(folder.files)}
+
+
+def _is_text(name: str) -> bool:
+    return name.lower().endswith(_TEXT_SUFFIXES)
+
+
+def _stem(name: str) -> str:
+    return name[: name.lower().rindex(".txt")]
+
+
 def _folder(path: Path, options: ReadOptions) -> Iterator[Document | Fault]:
     names = sorted(os.listdir(path))
     beside = frozenset(names)
-    for name in names:
-        if name.lower().endswith(_TEXT_SUFFIXES):
-            yield attempt(partial(_full_text, path / name, beside, options), str(path / name))
+    for name in filter(_is_text, names):
+        yield attempt(partial(_full_text, path / name, beside, options), str(path / name))
 
 
 def _full_text(path: Path, beside: frozenset[str], options: ReadOptions) -> Document:
-    stem = path.name[: path.name.lower().rindex(".txt")]
+    stem = _stem(path.name)
     gold = _subjects_beside(path.with_name(stem), beside, options)
     return Document(stem, files.read_text(path, options), gold, str(path))
 
 
 def _subjects_beside(stem: Path, beside: frozenset[str], options: ReadOptions) -> list[str] | None:
     """URIs of ``stem.tsv``, otherwise label texts of ``stem.key``, otherwise None; ``beside``: all names."""
-    tsv, key = (stem.with_name(stem.name + suffix) for suffix in (".tsv", ".key"))
+    tsv, key = (stem.with_name(stem.name + suffix) for suffix in _SUBJECT_SUFFIXES)
     if tsv.name in beside:
         lines = files.text_lines(tsv, options)
         return [_subject_uri(line, place(tsv, number)) for number, line in lines if line.strip()]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from xmc.data import fields
 from xmc.data.files import open_seekable
+from xmc.data.folders import Folder
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.parquet import TEXT_FIELDS, columns_of, documents, rows
 from xmc.data.records import Document, Fault
@@ -22,12 +23,20 @@ from xmc.errors import InputError, place
 
 STATE = "state.json"
 SPLITS = "dataset_dict.json"
+INFO = "dataset_info.json"
 MAGIC = b"ARROW1"  # of a file; a stream begins with the mark of its first message
 
 
 def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document | Fault]:
     """Documents of every row; the place is ``file:row``, from 1 in each file."""
     return documents((row for file in _files(path) for row in _rows(file)), options)
+
+
+def folder_files(folder: Folder, _options: ReadOptions) -> set[str]:
+    """The files of a saved data set, or of one with splits."""
+    if not {STATE, SPLITS}.intersection(folder.files):
+        return set()
+    return {name for name in folder.files if name in (STATE, SPLITS, INFO) or name.endswith(".arrow")}
 
 
 def _files(path: Path) -> list[Path]:
@@ -37,8 +46,6 @@ def _files(path: Path) -> list[Path]:
         splits = sorted(found.parent.name for found in path.glob(f"*/{STATE}"))
         named = f"holds the splits {', '.join(splits)}; give one of them, such as {path / splits[0]}"
         raise InputError(f"{path}: {named if splits else f'{SPLITS} without a split beside it'}")
-    if not (path / STATE).is_file():
-        return sorted(path.glob("*.arrow"))
     return _named_in(path / STATE)
 
 

@@ -13,7 +13,7 @@ from xmc.data.detect import Format
 from xmc.data.gold import GoldReader, label_matrix
 from xmc.data.label_builder import check_id, hashes
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.paths import formats_of, matching, parts_of
+from xmc.data.paths import formats_of, given
 from xmc.data.records import Document, DocumentBatch, Fault, raising
 from xmc.data.text import clean, has_surrogate, is_blank, shorten
 from xmc.errors import InputError, SettingError
@@ -51,15 +51,9 @@ class Corpus:
         self.options.validate()
         if not paths:
             raise SettingError("no documents given; at least one file was wanted")
-        given = [matching(path) for path in paths]
-        self.paths = [path for found in given for path in found]
-        self._files = [
-            (number, part)
-            for number, found in enumerate(given)
-            for path in found
-            for part in parts_of(path, self.options, self.report)
-        ]
-        self.n_given = len(given)
+        self.arguments = list(paths)
+        self.given = given(paths, self.options, self.report)
+        self._files = [(each.number, part) for each in self.given for part in each.parts]
         self.formats = formats_of([path for _, path in self._files], self.options, keep_faults)
         self.has_text = self._same_kind()
 
@@ -129,7 +123,7 @@ class _Pass:
         self._corpus, self._report = corpus, report
         self._seen = _SeenIds()
         self._n_docs = 0
-        self.kept = [0] * corpus.n_given  # documents of each given path so far, without repeats
+        self.kept = [0] * len(corpus.arguments)  # documents of each given path so far, without repeats
         self._given = 0
         self._n_features: int | None = None
 
@@ -145,8 +139,8 @@ class _Pass:
 
     def numbered(self, size: int) -> Iterator[DocumentBatch]:
         """Batches as their formats give them, but every document with an id."""
-        for file, (given, path) in enumerate(self._corpus._files):
-            self._given, before = given, self._n_docs
+        for file, (number, path) in enumerate(self._corpus._files):
+            self._given, before = number, self._n_docs
             for batch in self._corpus._read(file, size, self._report, self._n_docs):
                 self._n_docs += len(batch) + len(batch.faults)
                 yield batch

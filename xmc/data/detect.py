@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import os
 import re
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from xmc.data import files
+from xmc.data.folders import Folder
 from xmc.data.options import ReadOptions
 from xmc.data.table import has_header
 from xmc.data.text import shorten
@@ -21,11 +21,8 @@ from xmc.errors import InputError
 _COMPRESSED = (".gz", ".gzip", ".zst", ".zstd")
 _JSON_SUFFIX = (".jsonl", ".json", ".ndjson")
 _URIS = re.compile(r"\s*(<[^>\s]+>(\s+|\Z)|(https?|urn):\S+(\s+|\Z))+")
-# Keys that only the documents of EURLEX57K have.
-_EURLEX_KEYS = frozenset({"celex_id", "recitals", "main_body", "attachments"})
-# Of Arrow data: what a file begins with, what a stream does, and names in a saved data set's folder.
+# Of Arrow data: what a file begins with, and what a stream does.
 _ARROW_MARKS = (b"ARROW1", b"\xff\xff\xff\xff")
-_SAVED = {"state.json", "dataset_dict.json"}
 _SPARSE = re.compile(r"(\d+(,\d+)*)?( +\d+:\S+)+\s*")
 
 
@@ -36,21 +33,10 @@ class Probe:
         self.path, self.options = path, options
 
     @cached_property
-    def is_dir(self) -> bool:
-        """Whether the path is a folder."""
+    def folder(self) -> Folder | None:
+        """What the path is, if it is a folder."""
         files.check_readable(self.path)
-        return not files.is_stdin(self.path) and self.path.is_dir()
-
-    @cached_property
-    def entries(self) -> list[str]:
-        """Names in a folder, in lower case, of which the first thousand are enough; [] for a file."""
-        if not self.is_dir:
-            return []
-        try:
-            with os.scandir(self.path) as found:
-                return sorted(e.name.lower() for e in itertools.islice(found, 1000))
-        except OSError as error:
-            raise InputError(f"{self.path}: {error.strerror}") from None
+        return Folder(self.path) if not files.is_stdin(self.path) and self.path.is_dir() else None
 
     @cached_property
     def suffix(self) -> str:
@@ -60,7 +46,7 @@ class Probe:
     @cached_property
     def head(self) -> bytes:
         """The first 64 KiB, decompressed; b"" for a folder."""
-        return b"" if self.is_dir else files.head(self.path)
+        return files.head(self.path) if self.folder is None else b""
 
     @cached_property
     def text(self) -> str:
@@ -87,10 +73,11 @@ class Probe:
 
 @dataclass(frozen=True)
 class Format:
-    """A format: its name for people, its module in ``xmc.data`` and what tells it.
+    """A format: its name for people, its module in ``xmc.data`` and what tells a file of it.
 
     defines_labels: the document files themselves say which labels there are, and so can stand for the
     vocabulary.
+    of_folders: a folder may have it as a whole, which the module's ``folder_files`` tells.
     """
 
     name: str
@@ -98,6 +85,7 @@ class Format:
     told_by: Callable[[Probe], bool]
     suffixes: tuple[str, ...] = ()
     defines_labels: bool = False
+    of_folders: bool = False
 
     def load(self) -> ModuleType:
         """Import the module that reads it."""
@@ -118,23 +106,11 @@ def _is_raw_xmc(probe: Probe) -> bool:
 
 
 def _is_arrow(probe: Probe) -> bool:
-    saved = any(name in _SAVED or name.endswith(".arrow") for name in probe.entries)
-    return saved or probe.head.startswith(_ARROW_MARKS)
+    return probe.head.startswith(_ARROW_MARKS)
 
 
 def _is_eurlex(probe: Probe) -> bool:
-    if not probe.is_dir:
-        return "celex_id" in probe.json_keys
-    names = [name for name in os.listdir(probe.path) if _suffix(name) == ".json"]
-    if not names:
-        return bool({"train", "dev", "test"} & set(probe.entries))
-    first = Probe(probe.path / min(names), probe.options)
-    return not _is_plain_record(first.json_keys)
-
-
-def _is_plain_record(keys: frozenset[str]) -> bool:
-    """Whether a JSON object is a record as in JSON lines, rather than one of EURLEX57K."""
-    return "text" in keys and not keys & _EURLEX_KEYS
+    return "celex_id" in probe.json_keys
 
 
 def _is_eurlex_concepts(probe: Probe) -> bool:
@@ -152,7 +128,7 @@ def _is_sparse(probe: Probe) -> bool:
 
 
 def _is_pecos(probe: Probe) -> bool:
-    return probe.head.startswith(b"PK\x03\x04") or any(name.endswith(".npz") for name in probe.entries)
+    return probe.head.startswith(b"PK\x03\x04")
 
 
 def _is_skos(probe: Probe) -> bool:
@@ -160,8 +136,6 @@ def _is_skos(probe: Probe) -> bool:
 
 
 def _is_annif_corpus(probe: Probe) -> bool:
-    if any(_suffix(name) == ".txt" for name in probe.entries):
-        return True
     header = _names(probe.first)
     if "text" in header and ("subject_uris" in header or "subject_labels" in header):
         return True
@@ -183,14 +157,14 @@ def _is_table(probe: Probe) -> bool:
     return "\t" in probe.first and probe.suffix not in _JSON_SUFFIX
 
 
-def known_suffix(path: Path) -> bool:
+def known_suffix(name: str) -> bool:
     """Whether some format of documents goes by the suffix of a file's name."""
-    return any(_suffix(path.name) in f.suffixes for f in DOCUMENT_FORMATS)
+    return any(_suffix(name) in f.suffixes for f in DOCUMENT_FORMATS)
 
 
-_ARROW = Format("Arrow, or a Hugging Face data set on disk", "arrow", _is_arrow, (".arrow",))
+_ARROW = Format("Arrow, or a Hugging Face data set on disk", "arrow", _is_arrow, (".arrow",), of_folders=True)
 _PARQUET = Format("Parquet", "parquet", lambda p: p.head.startswith(b"PAR1"), (".parquet",))
-_PECOS = Format("PECOS X.npz with Y.npz", "pecos", _is_pecos, (".npz",), defines_labels=True)
+_PECOS = Format("PECOS X.npz with Y.npz", "pecos", _is_pecos, (".npz",), defines_labels=True, of_folders=True)
 _RAW = Format("XMC repository raw text (trn.json)", "xmc_raw", _is_raw_xmc, defines_labels=True)
 _SPARSE_FILE = Format("XMC repository sparse text", "xmc_repo", _is_sparse, defines_labels=True)
 _JSONL = Format("JSON lines", "jsonl", _is_json, _JSON_SUFFIX)
@@ -201,10 +175,10 @@ DOCUMENT_FORMATS = (
     _ARROW,
     _PECOS,
     _RAW,
-    Format("EURLEX57K folder of JSON files", "eurlex", _is_eurlex),
+    Format("EURLEX57K folder of JSON files", "eurlex", _is_eurlex, of_folders=True),
     _JSONL,
     _SPARSE_FILE,
-    Format("Annif corpus", "annif", _is_annif_corpus),
+    Format("Annif corpus", "annif", _is_annif_corpus, of_folders=True),
     _TABLE,
 )
 LABEL_FORMATS = (
@@ -230,21 +204,44 @@ def label_format(path: Path, options: ReadOptions) -> Format:
     return _find(path, options, LABEL_FORMATS, "labels")
 
 
+def folder_format(folder: Folder, options: ReadOptions) -> Format | None:
+    """The format of documents that a folder has as a whole, if any."""
+    return _of_folder(folder, options, DOCUMENT_FORMATS)
+
+
+def _of_folder(folder: Folder, options: ReadOptions, formats: tuple[Format, ...]) -> Format | None:
+    return next((f for f in formats if f.of_folders and _is_all(f, folder, options)), None)
+
+
+def _is_all(found: Format, folder: Folder, options: ReadOptions) -> bool:
+    """Whether a format reads something in a folder, and all files of a document's suffix there and below."""
+    folder_files = found.load().folder_files
+    if not folder_files(folder, options):
+        return False
+    return all(set(filter(known_suffix, each.files)) <= folder_files(each, options) for each in folder.walk())
+
+
 def _find(path: Path, options: ReadOptions, formats: tuple[Format, ...], what: str) -> Format:
     probe = Probe(path, options)
-    if not probe.is_dir and not probe.head:
-        return _by_suffix(probe, formats) or _JSONL
-    found = next((f for f in formats if f.told_by(probe)), None) or _by_suffix(probe, formats)
+    if probe.folder is not None:
+        found = _of_folder(probe.folder, options, formats)
+    elif not probe.head:
+        found = _by_suffix(probe, formats) or _JSONL
+    else:
+        found = next((f for f in formats if f.told_by(probe)), None) or _by_suffix(probe, formats)
     if found is None:
         raise _unknown(probe, formats, what)
     return found
 
 
 def _by_suffix(probe: Probe, formats: tuple[Format, ...]) -> Format | None:
-    return next((f for f in formats if probe.suffix in f.suffixes and not probe.is_dir), None)
+    return next((f for f in formats if probe.suffix in f.suffixes), None)
 
 
 def _unknown(probe: Probe, formats: tuple[Format, ...], what: str) -> InputError:
-    held = f"the folder holds {probe.entries[:3]}" if probe.is_dir else f"it begins {shorten(probe.first)!r}"
+    if probe.folder is not None:
+        held = f"the folder holds {probe.folder.names[:3]}"
+    else:
+        held = f"it begins {shorten(probe.first)!r}"
     wanted = ", ".join(f.name for f in formats)
     return InputError(f"{probe.path}: {held}, which is no known format of {what}; wanted one of: {wanted}")

@@ -7,18 +7,23 @@ concepts, described in ``EURLEX57K.json``.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from xmc.data import fields, files
+from xmc.data.folders import Folder
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import Document, Fault, Label, attempt
 from xmc.errors import InputError
 
 SPLITS = ("train", "dev", "test")
 _SECTIONS = ("title", "header", "recitals", "main_body", "attachments")
+# Keys of which other records have none.
+_OWN = ("celex_id", "recitals", "main_body", "attachments")
+_HAS_OWN = re.compile(rf'"({"|".join(_OWN)})"\s*:')
 _SUFFIXES = (".json", ".json.gz", ".json.zst")
 
 
@@ -30,8 +35,8 @@ def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Ite
 
 def _document(file: Path, options: ReadOptions) -> Document:
     record = _object(file, options)
-    if not any(name in record for name in (*_SECTIONS, "celex_id")):
-        raise InputError(f"{file}: no EURLEX57K document: it has none of {', '.join(_SECTIONS)}")
+    if not any(name in record for name in _OWN):
+        raise InputError(f"{file}: no EURLEX57K document: it has none of {', '.join(_OWN)}")
     parts = [part for name in _SECTIONS for part in _parts(record, name, str(file), options)]
     celex_id = fields.text_field(record, "celex_id", str(file), options) or file.name.split(".json")[0]
     gold = fields.ids_field(record, "concepts", str(file), options)
@@ -53,6 +58,28 @@ def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterat
         )
 
 
+def folder_files(folder: Folder, options: ReadOptions) -> set[str]:
+    """The JSON files of a folder of documents, which the first of them tells, and the folders of splits."""
+    found = list(filter(_is_json, folder.files))
+    documents = found if found and _begins_document(folder.path / found[0], options) else []
+    splits = [
+        name for name in SPLITS if name in folder.folders and folder_files(folder.folders[name], options)
+    ]
+    return {*documents, *splits}
+
+
+def _is_json(name: str) -> bool:
+    return name.lower().endswith(_SUFFIXES)
+
+
+def _begins_document(path: Path, options: ReadOptions) -> bool:
+    try:
+        text = files.decode_head(files.head(path), path, options)
+    except InputError:
+        return False
+    return text.lstrip().startswith("{") and _HAS_OWN.search(text) is not None
+
+
 def _document_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
@@ -62,7 +89,7 @@ def _document_files(path: Path) -> list[Path]:
         raise InputError(
             f"{path}: holds the folders {', '.join(splits)}; give one of them, such as {path / splits[0]}"
         )
-    return [path / name for name in sorted(names) if name.lower().endswith(_SUFFIXES)]
+    return [path / name for name in sorted(filter(_is_json, names))]
 
 
 def _object(path: Path, options: ReadOptions) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from xmc.data.text import shorten
 from xmc.errors import InputError
 
 DOCUMENT_FIELDS = ("id", "text", "title", "labels")
+_DOCUMENT_FIELDS = frozenset(DOCUMENT_FIELDS)
 LABEL_FIELDS = ("id", "text", "alt", "description", "broader", "retired")
 _TRUE, _FALSE = ("true", "yes", "1"), ("", "false", "no", "0")
 
@@ -74,7 +75,13 @@ class IdRule:
 
 
 def document(record: Mapping[str, Any], where: str, options: ReadOptions) -> Document:
-    """A document of the fields ``id``, ``text`` or ``title`` and ``text``, ``labels``."""
+    """A document of the fields ``id``, ``text`` or ``title`` and ``text``, ``labels``.
+
+    Raises: InputError where none of them is there or one is not what it should be.
+    """
+    if _DOCUMENT_FIELDS.isdisjoint(record):
+        found = f"its fields are {shorten(', '.join(record))}" if record else "it has no field"
+        raise InputError(f"{where}: no document: {found}; wanted {', '.join(DOCUMENT_FIELDS)}")
     text = text_field(record, "text", where, options)
     title = text_field(record, "title", where, options)
     if title and not text.startswith(title):

@@ -12,6 +12,7 @@ from xmc.data.detect import document_format, label_format
 from xmc.data.files import text_lines
 from xmc.data.labels import LabelSet
 from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.paths import given
 from xmc.data.text import shorten
 from xmc.errors import InputError, place
 
@@ -47,17 +48,17 @@ def open_corpus(
 def labels_of(
     path: str | Path, options: ReadOptions | None = None, report: ReadReport | None = None
 ) -> LabelSet | None:
-    """The labels of a document file whose format itself says which there are; None for other formats.
+    """The labels of one document file whose format itself says which there are; None where it does not.
 
     XMC repository files and PECOS matrices do; their modules' ``read_labels`` take a document file too.
     """
-    path, options = Path(path), options or ReadOptions()
+    options = options or ReadOptions()
     report = report if report is not None else ReadReport()
     options.validate()
-    found = document_format(path, options)
-    if not found.defines_labels:
+    parts = [part for each in given([path], options, ReadReport()) for part in each.parts]
+    if len(parts) > 1 or not (found := document_format(parts[0], options)).defines_labels:
         return None
-    return LabelSet.from_records(found.load().read_labels(path, options, report), report)
+    return LabelSet.from_records(found.load().read_labels(parts[0], options, report), report)
 
 
 def read_filter(path: str | Path, options: ReadOptions | None = None) -> np.ndarray:

@@ -21,7 +21,7 @@ _DATA_FILES = (".jsonl", ".json", ".ndjson", ".csv", ".parquet", ".npz", ".ttl",
 def is_id_list(path: Path, options: ReadOptions) -> bool:
     """Whether a file is a plain list: no data format's suffix, no tab in its first lines, no JSON or RDF."""
     probe = Probe(path, options)
-    if probe.is_dir or probe.suffix in _DATA_FILES or probe.json_keys:
+    if probe.folder is not None or probe.suffix in _DATA_FILES or probe.json_keys:
         return False
     return not any("\t" in line for line in probe.lines) and not probe.first.startswith(("@prefix", "<?xml"))
 

@@ -6,73 +6,119 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from xmc.data.detect import DOCUMENT_FORMATS, Format, Probe, document_format, known_suffix
+from xmc.data.detect import DOCUMENT_FORMATS, Format, Probe, document_format, folder_format, known_suffix
 from xmc.data.files import is_stdin
+from xmc.data.folders import Folder
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.errors import InputError
 
 NOT_READ = "files in folders had no suffix of a document format and were not read"
+TWICE = "files were given twice and read once"
+
+
+class Given(NamedTuple):
+    """A path that was given, or that a pattern matched.
+
+    number: of the argument, from 0.
+    parts: the files, and the folders of a format of their own, that are read of it.
+    """
+
+    number: int
+    path: Path
+    parts: Sequence[Path]
+
+
+def given(arguments: Sequence[str | Path], options: ReadOptions, report: ReadReport) -> list[Given]:
+    """What is read of each argument; a file that stands behind several is read as the first one's.
+
+    Raises: InputError for a pattern that matches nothing and a folder without a document file.
+    """
+    matches = [(n, path, path != Path(each)) for n, each in enumerate(arguments) for path in matching(each)]
+    folders = {os.path.realpath(path) for _, path, _ in matches if path.is_dir()}
+    seen: set[str] = set()
+    found = []
+    for number, path, by_pattern in matches:
+        if by_pattern and not folders.isdisjoint(map(str, Path(os.path.realpath(path)).parents)):
+            continue  # its folder is read
+        parts = [part for part in parts_of(path, options, report) if _is_new(part, seen, report)]
+        if parts:
+            found.append(Given(number, path, parts))
+    return found
+
+
+def _is_new(part: Path, seen: set[str], report: ReadReport) -> bool:
+    resolved = str(part) if is_stdin(part) else os.path.realpath(part)
+    if resolved in seen:
+        report.count(TWICE, str(part))
+        return False
+    seen.add(resolved)
+    return True
+
+
+def is_pattern(path: str | Path) -> bool:
+    """Whether a path that was given stands for what matches it: it has wildcards and no file has its name."""
+    return not is_stdin(path) and glob.has_magic(str(path)) and not os.path.lexists(path)
 
 
 def matching(path: str | Path) -> list[Path]:
-    """The path itself, or, where it is a pattern and no file has that name, what matches, in order of names.
+    """The path itself, or, where it is a pattern, what matches, in order of names.
 
-    ``**`` stands for folders of any depth. Raises: InputError where nothing matches.
+    ``**`` stands for folders of any depth. What links lead to a second time is given once, under its shortest
+    name. Raises: InputError where nothing matches.
     """
-    if is_stdin(path) or not glob.has_magic(str(path)) or os.path.lexists(path):
+    if not is_pattern(path):
         return [Path(path)]
-    found = sorted(glob.glob(str(path), recursive=True))
-    if not found:
+    names = sorted(glob.glob(str(path), recursive=True), key=lambda name: (len(name), name))
+    if not names:
         raise InputError(f"{path}: no file matches this pattern")
-    return [Path(each) for each in found]
+    found = {os.path.realpath(name): name for name in reversed(names)}
+    return [Path(name) for name in sorted(found.values())]
 
 
 def parts_of(path: Path, options: ReadOptions, report: ReadReport) -> list[Path]:
     """The path itself; for a folder that has no format of its own, the document files in it and below.
 
     They stand in the order of their names. Names that begin with a dot or an underscore are passed over, as
-    are links to folders; files whose suffix is no format's are counted in ``report``.
+    are links to folders; other files that are not read are counted in ``report``.
 
     Raises: InputError for a folder without a document file.
     """
-    probe = Probe(path, options)
-    if not probe.is_dir or folder_format(probe) is not None:
+    folder = Probe(path, options).folder
+    if folder is None:
         return [path]
-    found = list(_within(path, options, report))
+    found = list(_within(folder, options, report))
     if not found:
         wanted = ", ".join(dict.fromkeys(s for f in DOCUMENT_FORMATS for s in f.suffixes))
-        held = f"holds {', '.join(probe.entries[:3])}" if probe.entries else "is empty"
+        held = f"holds {', '.join(folder.names[:3])}" if folder.names else "is empty"
         raise InputError(f"{path}: the folder {held}; wanted files of documents ({wanted})")
     return found
 
 
-def folder_format(probe: Probe) -> Format | None:
-    """The format that a folder as a whole has, if any."""
-    return next((f for f in DOCUMENT_FORMATS if f.told_by(probe)), None)
-
-
-def _within(folder: Path, options: ReadOptions, report: ReadReport) -> Iterator[Path]:
-    for entry in _entries(folder):
-        path = folder / entry.name
-        if entry.name.startswith((".", "_")):
-            continue
-        if entry.is_dir():
-            if not entry.is_symlink():
-                probe = Probe(path, options)
-                yield from [path] if folder_format(probe) else _within(path, options, report)
-        elif known_suffix(path):
+def _within(folder: Folder, options: ReadOptions, report: ReadReport) -> Iterator[Path]:
+    own = folder_format(folder, options)
+    if own is not None:
+        _count_others(folder, own, options, report)
+        yield folder.path
+        return
+    for name in folder.names:
+        path = folder.path / name
+        if name in folder.folders:
+            yield from _within(folder.folders[name], options, report)
+        elif known_suffix(name):
             yield path
         else:
             report.count(NOT_READ, str(path))
 
 
-def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: entry.name)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}") from None
+def _count_others(folder: Folder, own: Format, options: ReadOptions, report: ReadReport) -> None:
+    """Count what lies beside and below the files of a folder's own format."""
+    read = own.load().folder_files(folder, options)
+    for each in folder.walk():
+        for name in each.files:
+            if each is not folder or name not in read:
+                report.count(f"files in folders read as {own.name} were not read", str(each.path / name))
 
 
 def formats_of(parts: Sequence[Path], options: ReadOptions, lenient: bool) -> list[Format | InputError]:

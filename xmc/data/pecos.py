@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from xmc.data import files, label_names
+from xmc.data.folders import Folder
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import DocumentBatch, Label
 from xmc.data.text import shorten
@@ -75,6 +76,12 @@ def _finite(features: csr_matrix, path: Path) -> csr_matrix:
 
 
 # --- which files
+
+
+def folder_files(folder: Folder, _options: ReadOptions) -> set[str]:
+    """The matrices in a folder and the names of labels beside them."""
+    matrices = {name for name in folder.files if name.lower().endswith(".npz")}
+    return matrices | set(folder.files).intersection(_NAME_FILES) if matrices else set()
 
 
 def _x_of(path: Path) -> Path:

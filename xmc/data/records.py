@@ -11,7 +11,12 @@ A document format is a module of ``xmc.data`` with one of
 
 (the second for documents that are rows of given sparse features, every batch of at most ``size``). The first
 yields a record that is no document as a `Fault`, so that the corpus can go on behind it; what it raises ends
-the file. A label format is a module with
+the file. One that a folder may have as a whole, which ``path`` then is, also has
+
+    folder_files(folder: Folder, options: ReadOptions) -> set[str]
+
+the names of the files in a folder that it reads; none where the folder is not of this format. A label format
+is a module with
 
     read_labels(path: Path, options: ReadOptions, report: ReadReport) -> Iterator[Label]
 

@@ -1,4 +1,8 @@
-"""The document files of a run, and checksums by which a run knows them again."""
+"""The document files of a run, and checksums by which a run knows them again.
+
+They are those that the corpus fixed when it was opened: what lands in a folder later is not read, and so no
+part of the checksum either.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from xmc.data.paths import Given
 from xmc.errors import InputError
 
 _CHUNK = 1 << 20
@@ -36,24 +41,24 @@ class Input:
         return not self.sha256
 
 
-def read_inputs(paths: Sequence[str | Path]) -> list[Input]:
-    """The checksum of each path; reads every file once. Raises: InputError for what cannot be read."""
-    return [_read_input(Path(path)) for path in paths]
+def read_inputs(given: Sequence[Given]) -> list[Input]:
+    """The checksum of what is read of each path; reads every file once. Raises: InputError if it cannot."""
+    return [_read_input(each) for each in given]
 
 
-def _read_input(path: Path) -> Input:
-    if is_pipe(path):
-        return Input(str(path), 0, "")
+def _read_input(given: Given) -> Input:
+    if is_pipe(given.path):
+        return Input(str(given.path), 0, "")
     digest, size = hashlib.sha256(), 0
-    for file in _files(path):
+    for file in _files(given):
         # A folder's checksum also covers the names in it; a single file may be moved or renamed.
-        name = b"" if file == path else os.fsencode(file.relative_to(path)) + b"\0"
+        name = b"" if file == given.path else os.fsencode(file.relative_to(given.path)) + b"\0"
         digest.update(name)
         try:
             size += _digest_file(file, digest)
         except OSError as error:
             raise InputError(f"{file}: {error.strerror or error}") from None
-    return Input(str(path), size, digest.hexdigest())
+    return Input(str(given.path), size, digest.hexdigest())
 
 
 def _digest_file(path: Path, digest: Any) -> int:
@@ -66,12 +71,10 @@ def _digest_file(path: Path, digest: Any) -> int:
     return size
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """The file itself, or all files of a folder in the order of their names."""
-    if path.is_dir():
-        yield from sorted(p for p in path.rglob("*") if p.is_file())
-    else:
-        yield path
+def _files(given: Given) -> Iterator[Path]:
+    """The files that are read, and all files of the folders that are, in the order of their names."""
+    for part in given.parts:
+        yield from sorted(p for p in part.rglob("*") if p.is_file()) if part.is_dir() else [part]
 
 
 def is_pipe(path: Path) -> bool:
@@ -85,10 +88,20 @@ def is_pipe(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def times(paths: Sequence[str | Path]) -> list[FileTime]:
-    """Size and time of change of every file: a cheap look whether one changed while it was read."""
-    found = [f for p in map(Path, paths) if not is_pipe(p) for f in _files(p)]
-    return [(str(f), s.st_size, s.st_mtime_ns) for f in found for s in [f.stat()]]
+def times(given: Sequence[Given]) -> list[FileTime]:
+    """Size and time of change of every file: a cheap look whether one changed while it was read.
+
+    Raises: InputError where one is gone.
+    """
+    return [_time(file) for each in given if not is_pipe(each.path) for file in _files(each)]
+
+
+def _time(path: Path) -> FileTime:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; wanted all files until they are read") from None
+    return str(path), status.st_size, status.st_mtime_ns
 
 
 def mask_digest(allowed: np.ndarray | None) -> str | None:

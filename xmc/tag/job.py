@@ -116,10 +116,10 @@ class TagJob:
 
     def _write(self, chosen: SuggestionFormat) -> TagReport:
         run = Run(Path(self.out))
-        _refuse_among_documents(run.out, self.corpus.paths)
+        _refuse_among_documents(run.out, self.corpus.arguments)
         output = (PartFolder if self.parts else OneFile)(run, chosen, self.tagger.labels)
         output.manifest()  # refuses what no run wrote before all documents are read
-        before = times(self.corpus.paths)
+        before = times(self.corpus.given)
         manifest = self._manifest()
         report = _finished(output, manifest)
         # A folder beside a finished output is what a job left that was killed at its very end.
@@ -145,7 +145,7 @@ class TagJob:
             **asdict(self.corpus.options),
             **self.tagger.run_settings,
         }
-        return RunManifest.of(settings, read_inputs(self.corpus.paths))
+        return RunManifest.of(settings, read_inputs(self.corpus.given))
 
     def _complete(self, output: Output, manifest: RunManifest, before: list[FileTime]) -> TagReport:
         """Tag what is left and finish; ``before``: the documents' files when their checksums were taken."""
@@ -154,7 +154,7 @@ class TagJob:
         output.begin()
         n_reused = sum(record.n_docs for record in run.finished.values())
         n_shards = self._tag_rest(output)
-        if n_shards != len(run.finished) or times(self.corpus.paths) != before:
+        if n_shards != len(run.finished) or times(self.corpus.given) != before:
             raise _changed(run)
         counts = total(run.finished.values())
         output.finish(manifest, counts)

@@ -13,6 +13,7 @@ from xmc.tag.run import ShardRecord
 if TYPE_CHECKING:
     from xmc.data.labels import LabelSet
     from xmc.data.options import ReadOptions
+    from xmc.data.paths import Given
     from xmc.data.records import DocumentBatch
     from xmc.tag.suggestions import Suggestions, TagOptions
 
@@ -46,8 +47,12 @@ class DocumentSource(Protocol):
     """What a job needs of a corpus."""
 
     @property
-    def paths(self) -> Sequence[str | Path]:
-        """The files and folders that the documents come from."""
+    def arguments(self) -> Sequence[str | Path]:
+        """The files, folders and patterns that were given."""
+
+    @property
+    def given(self) -> Sequence[Given]:
+        """The files that are read of them."""
 
     @property
     def options(self) -> ReadOptions:
