@@ -17,8 +17,9 @@ from xmc.data import fields
 from xmc.data.files import open_seekable
 from xmc.data.folders import Folder
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.parquet import TEXT_FIELDS, columns_of, documents, rows
+from xmc.data.parquet import TEXT_FIELDS, UNREADABLE, columns_of, documents, reason_of, rows
 from xmc.data.records import Document, Fault
+from xmc.data.text import shorten
 from xmc.errors import InputError, place
 
 STATE = "state.json"
@@ -54,14 +55,19 @@ def _named_in(state: Path) -> list[Path]:
     try:
         saved = json.loads(state.read_bytes())
         names = [entry["filename"] for entry in saved["_data_files"]]
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         raise InputError(f"{state}: {error!r}; wanted the state of a saved data set") from None
     if saved.get("_indices_data_files"):
         raise InputError(f"{state.parent}: its rows are chosen by a file of indices; save the data set anew")
-    outside = next((name for name in names if Path(name).name != name), None)
-    if outside is not None:
-        raise InputError(f"{state}: names the file {outside!r}; files beside it were wanted")
+    odd = [name for name in names if not _is_file_name(name)]
+    if odd:
+        raise InputError(f"{state}: names the file {shorten(repr(odd[0]))}; files beside it were wanted")
     return [state.with_name(name) for name in names]
+
+
+def _is_file_name(name: object) -> bool:
+    """Whether what ``state.json`` names is a file in its folder and nowhere else."""
+    return isinstance(name, str) and name not in ("", "..") and Path(name).name == name
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -76,9 +82,8 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 for record in rows(batch, columns):
                     row += 1
                     yield place(path, row), record
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: damaged Arrow file after row {row}: {reason}") from None
+    except UNREADABLE as error:
+        raise InputError(f"{path}: damaged Arrow file after row {row}: {reason_of(error)}") from None
 
 
 def _batches(reader: Any, is_file: bool) -> Iterator[pa.RecordBatch]:

@@ -159,7 +159,8 @@ def _is_table(probe: Probe) -> bool:
 
 def known_suffix(name: str) -> bool:
     """Whether some format of documents goes by the suffix of a file's name."""
-    return any(_suffix(name) in f.suffixes for f in DOCUMENT_FORMATS)
+    suffix = _suffix(name)
+    return any(suffix in f.suffixes for f in DOCUMENT_FORMATS)
 
 
 _ARROW = Format("Arrow, or a Hugging Face data set on disk", "arrow", _is_arrow, (".arrow",), of_folders=True)

@@ -15,6 +15,7 @@ from xmc.errors import InputError
 DOCUMENT_FIELDS = ("id", "text", "title", "labels")
 _DOCUMENT_FIELDS = frozenset(DOCUMENT_FIELDS)
 LABEL_FIELDS = ("id", "text", "alt", "description", "broader", "retired")
+_BYTES = "bytes instead of UTF-8 text"
 _TRUE, _FALSE = ("true", "yes", "1"), ("", "false", "no", "0")
 
 
@@ -118,7 +119,7 @@ def _other(value: Any, name: str, where: str, options: ReadOptions) -> str:
 
 
 def _kind(value: Any) -> str:
-    kinds = {bool: "true or false", list: "a list", dict: "an object", str: "a string", bytes: "bytes"}
+    kinds = {bool: "true or false", list: "a list", dict: "an object", str: "a string", bytes: _BYTES}
     return kinds.get(type(value), f"of type {type(value).__name__}")
 
 

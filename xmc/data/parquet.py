@@ -22,6 +22,8 @@ from xmc.errors import InputError, place
 _BLOCK = 1024
 _LISTS = ("labels", "alt", "broader")
 TEXT_FIELDS = ("text", "title")
+# What a damaged file raises: the second is of values that Python has no room for, such as a year beyond 9999.
+UNREADABLE = (pa.ArrowException, ValueError, OverflowError, OSError)
 
 
 def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document | Fault]:
@@ -57,9 +59,14 @@ def _records(
                 for record in rows(batch, columns):
                     row += 1
                     yield place(path, row), record
-        except (pa.ArrowException, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{path}: damaged Parquet file after row {row}: {reason}") from None
+        except UNREADABLE as error:
+            found = f"damaged Parquet file after row {row}: {reason_of(error)}"
+            raise InputError(f"{path}: {found}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """What an error says, on one line."""
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def rows(batch: pa.RecordBatch, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -83,13 +90,50 @@ def columns_of(
 
 
 def _values(column: pa.Array, name: str) -> list[Any]:
-    """Python values; integers as ids are exact, and so become strings without being asked."""
-    kind = column.type
-    if name == "id" and pa.types.is_integer(kind):
+    """Python values; integers as ids are exact, and so become strings without being asked.
+
+    Raises: ArrowInvalid for a column that points outside its own data, as those of a damaged file may.
+    """
+    column.validate()
+    if name == "id" and pa.types.is_integer(column.type):
         column = column.cast(pa.string())
-    elif name in _LISTS and pa.types.is_nested(kind) and pa.types.is_integer(kind.value_type):
+    elif name in _LISTS and _is_list(column.type) and pa.types.is_integer(column.type.value_type):
         column = column.cast(pa.list_(pa.string()))
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        column = _undecoded(column)
+        column.validate(full=True)
+        return list(map(_decoded, column.to_pylist()))
     return list(column.to_pylist())
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind) for is_kind in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    )
+
+
+def _undecoded(column: pa.Array) -> pa.Array:
+    """The column with the bytes of its strings, or of those in its lists."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(column.indices, _undecoded(column.dictionary))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.large_binary())
+    if _is_list(kind) and (pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)):
+        return column.cast(pa.large_list(pa.large_binary()))
+    return column
+
+
+def _decoded(value: Any) -> Any:
+    """Text of bytes; bytes that are none stay, so that they are told with their row."""
+    if isinstance(value, list):
+        return list(map(_decoded, value))
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return value
 
 
 def _record(record: dict[str, Any], where: str, options: ReadOptions) -> dict[str, Any]:
