@@ -66,6 +66,29 @@ def test_a_file_cut_off_in_the_middle_ends_there_and_the_next_is_read(tmp_path: 
     assert "the rest of the file was not read" in fault.reason
 
 
+def test_a_quote_that_stays_open_ends_the_file(tmp_path: Path) -> None:
+    rows = "".join(f"d{i},some text {i}\n" for i in range(20))
+    (tmp_path / "1.csv").write_text(f'id,text\n{rows}open,"a text\n{rows.replace("d", "e")}')
+    (tmp_path / "2.csv").write_text("id,text\nlast,sea\n")
+    with pytest.raises(InputError, match=r"1\.csv:22: not CSV: a quote that is never closed"):
+        list(Corpus([tmp_path]).batches())
+    (batch,) = Corpus([tmp_path], keep_faults=True).batches()
+    assert batch.ids == [*(f"d{i}" for i in range(20)), "last"]
+    (fault,) = batch.faults
+    assert fault.ends_file
+    told = "a quote that is never closed, in the record that begins here and reaches to line 42"
+    assert str(fault.error).endswith(f"1.csv:22: not CSV: {told}; the rest of the file was not read")
+
+
+def test_a_quote_that_is_closed_too_late_tells_how_far_it_reaches(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text('id,text\nd1,air\nn,"open\nm,lost\nl,"closed\nd2,sea\n')
+    (batch,) = Corpus([tmp_path / "x.csv"], keep_faults=True).batches()
+    assert batch.ids == ["d1", "d2"]
+    (fault,) = batch.faults
+    assert str(fault.error).startswith(f"{tmp_path}/x.csv:3: not CSV: ")
+    assert str(fault.error).endswith("begins here and reaches to line 5")
+
+
 def test_numbers_of_documents_without_ids_count_the_faults(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b'{"text": "a"}\n{no\n{"text": "b"}\n')
     (batch,) = Corpus([tmp_path / "x.jsonl"], keep_faults=True).batches()

@@ -188,6 +188,14 @@ class _Lines:
         return line
 
 
+def _no_csv(where: str, error: csv.Error, last: int | None) -> InputError:
+    """What is wrong with the record at ``where``, of which line ``last`` is the last one read."""
+    known = {"new-line": "a carriage return outside quotes", "unexpected end": "a quote that is never closed"}
+    reason = next((known[part] for part in known if part in str(error)), str(error))
+    reach = f" and reaches to line {last}" if last else ""
+    return InputError(f"{where}: not CSV: {reason}, in the record that begins here{reach}")
+
+
 def _csv_rows(
     path: Path, first: int, numbered: Iterator[tuple[int, str | InputError]], separator: str
 ) -> Rows:
@@ -202,9 +210,10 @@ def _csv_rows(
         except StopIteration:
             return
         except csv.Error as error:
-            reason = "a carriage return outside quotes" if "new-line" in str(error) else str(error)
-            found = f"not CSV: {reason}, in the record that begins here"
-            yield number, InputError(f"{place(path, number)}: {found}")
+            fault = _no_csv(place(path, number), error, lines.number if lines.number > number else None)
+            if "unexpected end" in str(error):
+                raise fault from None
+            yield number, fault
             continue
         except InputError as error:
             yield lines.number, error
