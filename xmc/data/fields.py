@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, NoReturn
 
 from xmc.data.options import ReadOptions
-from xmc.data.records import Document, Label
+from xmc.data.records import Document, Fault, Label
 from xmc.data.text import shorten
 from xmc.errors import InputError
 
 DOCUMENT_FIELDS = ("id", "text", "title", "labels")
 _DOCUMENT_FIELDS = frozenset(DOCUMENT_FIELDS)
 LABEL_FIELDS = ("id", "text", "alt", "description", "broader", "retired")
+_LOOK = 20  # records of a file that show whether its documents have ids
 _BYTES = "bytes instead of UTF-8 text"
 _TRUE, _FALSE = ("true", "yes", "1"), ("", "false", "no", "0")
 
@@ -55,24 +57,46 @@ def _near(text: str, position: int) -> str:
     return shorten(text[position : position + 40], 30)
 
 
-class IdRule:
-    """Either every document of a file has an id or none has; the corpus numbers those of the latter."""
+def alike_in_ids(records: Iterable[Document | Fault]) -> Iterator[Document | Fault]:
+    """The records of a file, of which either every document has an id or none; the corpus numbers the latter.
 
-    def __init__(self) -> None:
-        self._without: bool | None = None
-        self._first = ""
+    A document without is a fault where the first or one of the `_LOOK` records behind it has an id. Raises:
+    InputError for one with an id in a file whose first documents have none.
+    """
+    records = iter(records)
+    for first in records:
+        if isinstance(first, Document):
+            break
+        yield first
+    else:
+        return
+    held, error = _held(records, 0 if first.id else _LOOK)
+    held.insert(0, first)
+    having = next((each.place for each in held if isinstance(each, Document) and each.id), "")
+    for record in chain(held, records):
+        if isinstance(record, Fault) or bool(record.id) == bool(having):
+            yield record
+        elif having:
+            yield Fault(record.place, _unlike(record.place, having))
+        else:
+            raise _unlike(first.place, record.place)
+    if error is not None:
+        raise error
 
-    def check(self, document: Document) -> Document:
-        """The document; `InputError` where it breaks the rule."""
-        without = not document.id
-        if self._without is None:
-            self._without, self._first = without, document.place
-        if without != self._without:
-            places = (self._first, document.place) if self._without else (document.place, self._first)
-            raise InputError(
-                f"{places[0]}: a document has no id, but the one at {places[1]} has; give all or none an id"
-            )
-        return document
+
+def _held(records: Iterator[Document | Fault], n: int) -> tuple[list[Document | Fault], InputError | None]:
+    """Up to ``n`` records, and what ended the file before."""
+    held: list[Document | Fault] = []
+    try:
+        for record in islice(records, n):
+            held.append(record)
+    except InputError as error:
+        return held, error
+    return held, None
+
+
+def _unlike(without: str, having: str) -> InputError:
+    return InputError(f"{without}: a document has no id, but the one at {having} has; give all or none an id")
 
 
 def document(record: Mapping[str, Any], where: str, options: ReadOptions) -> Document:

@@ -13,7 +13,7 @@ from typing import Any
 from xmc.data import fields
 from xmc.data.files import lines_or_faults, strip_end
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Fault, Label
+from xmc.data.records import Document, Fault, Label, attempt
 from xmc.errors import InputError, place
 
 Record = Callable[[], dict[str, Any]]
@@ -21,12 +21,14 @@ Record = Callable[[], dict[str, Any]]
 
 def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document | Fault]:
     """Documents ``{"id", "text", "labels"}``, ``text`` also as ``title`` and ``text``."""
-    rule = fields.IdRule()
-    for where, record in lazy_records(path, options):
-        try:
-            yield rule.check(fields.document(record(), where, options))
-        except InputError as error:
-            yield Fault(where, error)
+    found = lazy_records(path, options)
+    return fields.alike_in_ids(
+        attempt(partial(_document, record, where, options), where) for where, record in found
+    )
+
+
+def _document(record: Record, where: str, options: ReadOptions) -> Document:
+    return fields.document(record(), where, options)
 
 
 def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:

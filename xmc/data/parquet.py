@@ -7,6 +7,7 @@ others are not read. Ids may be strings or integers; lists are list columns or c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from xmc.data import fields
 from xmc.data.files import open_seekable
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Fault, Label
+from xmc.data.records import Document, Fault, Label, attempt
 from xmc.errors import InputError, place
 
 _BLOCK = 1024
@@ -33,12 +34,13 @@ def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Ite
 
 def documents(rows: Iterable[tuple[str, dict[str, Any]]], options: ReadOptions) -> Iterator[Document | Fault]:
     """The documents of one file, from place and values of its rows."""
-    rule = fields.IdRule()
-    for where, record in rows:
-        try:
-            yield rule.check(fields.document(_record(record, where, options), where, options))
-        except InputError as error:
-            yield Fault(where, error)
+    return fields.alike_in_ids(
+        attempt(partial(_document, record, where, options), where) for where, record in rows
+    )
+
+
+def _document(record: dict[str, Any], where: str, options: ReadOptions) -> Document:
+    return fields.document(_record(record, where, options), where, options)
 
 
 def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from xmc.data import fields
 from xmc.data.files import MAX_LINE, lines_or_faults, strip_end
 from xmc.data.options import ReadOptions, ReadReport
-from xmc.data.records import Document, Fault, Label
+from xmc.data.records import Document, Fault, Label, attempt
 from xmc.data.text import shorten
 from xmc.errors import InputError, place
 
@@ -34,12 +35,14 @@ _NEEDS_QUOTES = re.compile(r'[\t,"\r]')
 
 def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Document | Fault]:
     """Documents with the columns id, text, title, labels, of which text or title must be there."""
-    rule = fields.IdRule()
-    for where, row, names in _records(path, options, ("text", "title")):
-        try:
-            yield rule.check(fields.document(_named(row, names, where, options), where, options))
-        except InputError as error:
-            yield Fault(where, error)
+    return fields.alike_in_ids(
+        attempt(partial(_document, row, names, where, options), where)
+        for where, row, names in _records(path, options, ("text", "title"))
+    )
+
+
+def _document(row: list[str] | InputError, names: list[str], where: str, options: ReadOptions) -> Document:
+    return fields.document(_named(row, names, where, options), where, options)
 
 
 def read_labels(path: Path, options: ReadOptions, _report: ReadReport) -> Iterator[Label]:
