@@ -296,3 +296,32 @@ def test_a_file_that_lands_in_the_folder_later_is_not_taken_for_tagged(tmp_path:
     assert tagged(out) == ["d0", "d1"]
     with pytest.raises(InputError, match="made otherwise: the content of"):
         job(folder, out).run()
+
+
+def test_a_shard_of_faults_only_needs_no_tagger(tmp_path: Path) -> None:
+    class Full(Breaking):
+        def encode(self, batch: DocumentBatch) -> list[set[str]]:
+            if not len(batch):
+                raise ValueError("no document")
+            return super().encode(batch)
+
+    docs, out = write(tmp_path, [*LINES[:2], *["{no JSON"] * 5, *LINES[2:4]]), tmp_path / "tags.jsonl"
+    report = job(docs, out, Full(LABELS)).run()
+    assert (tagged(out), report.n_quarantined) == (["d0", "d1", "d2", "d3"], 5)
+
+
+def test_a_failure_says_what_is_left_of_the_other_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [*LINES[:2], *(json.dumps({"id": f"p{i}", "text": "poison"}) for i in range(2)), *LINES[2:]]
+    docs = write(tmp_path, lines)
+    with pytest.raises(ShardsFailedError, match="the others are kept: the same command tries these again"):
+        job(docs, tmp_path / "tags.jsonl").run()
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, write_through=True))
+    with pytest.raises(ShardsFailedError, match="what was written before stands"):
+        job(docs, "-").run()
+    assert [json.loads(line)["id"] for line in raw.getvalue().splitlines()] == ["d0", "d1"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(docs.open("rb")))
+    with pytest.raises(ShardsFailedError, match="cannot be read again: the same command begins anew"):
+        job(Path("-"), tmp_path / "piped.jsonl").run()

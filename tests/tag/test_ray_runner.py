@@ -17,12 +17,13 @@ from xmc.data.corpus import Corpus
 from xmc.data.records import DocumentBatch, Fault
 from xmc.errors import InputError, SettingError
 from xmc.tag.job import TagJob
-from xmc.tag.ray_runner import RayRunner, from_json, to_json
+from xmc.tag.ray_runner import RayRunner, Worker, from_json, to_json
 from xmc.tag.run import ShardRecord
 from xmc.tag.shards import Shard
 from xmc.tag.spool import read_shard, write_shard
 from xmc.tag.suggestions import Suggestions, TagOptions
-from xmc.tag.work import ShardFailure
+from xmc.tag.work import ShardFailure, ShardWork
+from xmc.tag.writers import format_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENT = {"RAY_raylet_start_wait_time_s": "300"}  # a busy machine takes long to start it
@@ -54,7 +55,7 @@ def docs(folder: Path, *odd: str) -> Path:
 
 def job(folder: Path, out: Path, **more: Any) -> TagJob:
     corpus = Corpus([folder / "docs.jsonl"], keep_faults=True)
-    return TagJob(Mortal(folder / "mark"), corpus, out, shard_size=2, **more)
+    return TagJob(Mortal(folder.resolve() / "mark"), corpus, out, shard_size=2, **more)
 
 
 def test_a_shard_on_the_disk_is_the_same_shard(tmp_path: Path) -> None:
@@ -81,10 +82,21 @@ def test_results_as_text() -> None:
 
 
 def test_nothing_left_to_do_starts_nothing() -> None:
-    assert list(RayRunner().run([], None)) == []  # type: ignore[arg-type]
+    work = ShardWork(OverlapTagger(label_set(*LABELS)), TagOptions(), format_of("x.jsonl"), Path("."))
+    assert list(RayRunner().run([], work)) == []
+
+
+def test_a_shard_that_a_worker_does_not_see_is_told(tmp_path: Path) -> None:
+    work = ShardWork(OverlapTagger(label_set(*LABELS)), TagOptions(), format_of("x.jsonl"), tmp_path)
+    (told,) = Worker(work)({"shard": [3]})["result"]
+    found = from_json(told)
+    assert isinstance(found, ShardFailure)
+    assert (found.index, found.exit_code, found.place) == (3, 3, f"{tmp_path}/00000003.docs")
+    assert "No such file or directory; wanted OUT in a folder that all machines see" in found.message
 
 
 CODE = """
+import os
 import sys
 from pathlib import Path
 import ray
@@ -93,7 +105,8 @@ from xmc.tag.ray_runner import RayRunner
 from xmc.tag.work import ShardsFailedError
 
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
-folder = Path(sys.argv[1])
+os.chdir(sys.argv[1])  # Ray's workers stand where it was started
+folder = Path(".")
 docs(folder, "poison", "more")
 
 # Workers die, and the run is begun here and ended there.
@@ -137,7 +150,7 @@ def test_workers_that_die_and_shards_that_fail(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path)],
         env={**os.environ, **PATIENT, "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"},
-        cwd=tmp_path,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=900,

@@ -31,6 +31,11 @@ from xmc.tag.suggestions import TagOptions
 from xmc.tag.work import ShardFailure, ShardsFailedError, ShardWork, Tagged
 from xmc.tag.writers import FORM, STDOUT, SuggestionFormat, format_of
 
+# What is left of the other shards where some failed.
+KEPT = "the others are kept: the same command tries these again"
+NOT_AGAIN = "documents from a pipe cannot be read again: the same command begins anew"
+WRITTEN = "what was written before stands, and what follows is not tagged"
+
 
 @dataclass
 class TagJob:
@@ -65,7 +70,8 @@ class TagJob:
             InputError: ``out`` exists and is not this job's finished output, or an unfinished run was started
                 with other settings, another model or other documents.
             ResourceError: the disk is full or not writable, or another job writes the same output.
-            ShardsFailedError: some shards could not be tagged; all others are kept.
+            ShardsFailedError: some shards could not be tagged; all others are kept, but where documents come
+                from a pipe or suggestions go to standard output.
         """
         self.options.validate()
         if self.shard_size < 1:
@@ -93,7 +99,7 @@ class TagJob:
         with closing(side_by_side(shards(self.corpus, self.shard_size), steps, self.tagger.begin)) as found:
             for tagged in found:
                 if isinstance(tagged, ShardFailure):
-                    raise ShardsFailedError(Path(STDOUT), tagged.index + 1, [tagged])
+                    raise ShardsFailedError(Path(STDOUT), tagged.index + 1, [tagged], WRITTEN)
                 sys.stdout.buffer.write(tagged.content)
                 sys.stdout.buffer.flush()
                 self._count(tagged, report)
@@ -153,17 +159,17 @@ class TagJob:
         n_damaged = _begin(run, manifest)
         output.begin()
         n_reused = sum(record.n_docs for record in run.finished.values())
-        n_shards = self._tag_rest(output)
+        n_shards = self._tag_rest(output, NOT_AGAIN if manifest.has_pipe else KEPT)
         if n_shards != len(run.finished) or times(self.corpus.given) != before:
             raise _changed(run)
         counts = total(run.finished.values())
         output.finish(manifest, counts)
         return TagReport(str(run.out), **counts, n_reused=n_reused, n_repaired=n_damaged)
 
-    def _tag_rest(self, output: Output) -> int:
+    def _tag_rest(self, output: Output, way_out: str) -> int:
         """Tag every shard that is not finished; returns the number of shards in the corpus.
 
-        Raises: ShardsFailedError when all the others are finished.
+        Raises: ShardsFailedError with ``way_out`` when all the others are finished.
         """
         run, n_shards = output.run, 0
 
@@ -191,7 +197,7 @@ class TagJob:
                     output.take(result.index)
                 self._advance(result.n_docs)
         if failures:
-            raise ShardsFailedError(run.out, n_shards, failures)
+            raise ShardsFailedError(run.out, n_shards, failures, way_out)
         return n_shards
 
 

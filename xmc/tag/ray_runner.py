@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Generator, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from xmc.errors import ResourceError, explained
@@ -19,7 +19,7 @@ from xmc.tag.run import ShardRecord
 from xmc.tag.runner import Result
 from xmc.tag.shards import Shard
 from xmc.tag.spool import read_shard, spool_path, write_shard
-from xmc.tag.work import ShardFailure, ShardWork
+from xmc.tag.work import ShardFailure, ShardWork, failure
 
 MISSING = 'tag.runner=ray needs Ray, which is not installed: pip install "xmc[ray]"'
 
@@ -29,6 +29,7 @@ class RayRunner:
 
     def run(self, shards: Iterable[Shard], work: ShardWork) -> Generator[Result, None, None]:
         """One result a shard, in any order. Raises: ResourceError if Ray is missing or ends."""
+        work = replace(work, folder=work.folder.resolve())  # workers may stand in another folder
         indices = []
         for shard in shards:
             write_shard(work.folder, shard)
@@ -57,13 +58,15 @@ class Worker:
         return {"result": [to_json(self._tagged(int(index))) for index in batch["shard"]]}
 
     def _tagged(self, index: int) -> Result:
-        shard = read_shard(self.work.folder, index)
+        # What fails is told by the job, which knows where its output is.
+        try:
+            shard = read_shard(self.work.folder, index)
+        except Exception as error:
+            return ShardFailure(index, 0, str(spool_path(self.work.folder, index)), *explained(error))
         try:
             return self.work(shard)
-        except Exception as error:  # told by the job, which knows where its output is
-            message, code = explained(error)
-            place = shard.batch.places[0] if len(shard.batch) else "its beginning"
-            return ShardFailure(index, len(shard.batch), place, message, code)
+        except Exception as error:
+            return failure(shard, error)
 
 
 def to_json(result: Result) -> str:

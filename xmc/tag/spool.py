@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from xmc.data.records import DocumentBatch, Fault
-from xmc.errors import InputError, SettingError
+from xmc.errors import InputError, ResourceError, SettingError
 from xmc.tag.durable import disk_errors
 from xmc.tag.run import ADVICE
 from xmc.tag.shards import Shard
@@ -34,7 +34,12 @@ def write_shard(folder: Path, shard: Shard) -> None:
 
 
 def read_shard(folder: Path, index: int) -> Shard:
-    """A shard as `write_shard` left it, without gold labels."""
-    saved = json.loads(spool_path(folder, index).read_bytes())
+    """A shard as `write_shard` left it, without gold labels. Raises: ResourceError where it is not seen."""
+    path = spool_path(folder, index)
+    try:
+        saved = json.loads(path.read_bytes())
+    except OSError as error:
+        wanted = "wanted OUT in a folder that all machines see under the same path"
+        raise ResourceError(f"{path}: {error.strerror}; {wanted}") from None
     faults = [Fault(place, InputError(told), *more) for place, told, *more in saved["faults"]]
     return Shard(index, DocumentBatch(saved["ids"], saved["texts"], None, None, saved["places"], faults))

@@ -79,7 +79,7 @@ class ShardWork:
     def encode(self, shard: Shard) -> Encoded:
         """The first step; an error waits for the next one."""
         try:
-            return Encoded(shard, self.tagger.encode(shard.batch))
+            return Encoded(shard, self._encoded(shard.batch))
         except Exception as error:
             return Encoded(shard, error)
 
@@ -122,7 +122,12 @@ class ShardWork:
         with disk_errors(path, len(content), ADVICE):
             write_durably(path, content)
 
+    def _encoded(self, batch: DocumentBatch) -> Any:
+        return self.tagger.encode(batch) if len(batch) else None
+
     def _suggestions(self, batch: DocumentBatch, encoded: Any) -> Suggestions:
+        if not len(batch):  # of a shard of faults only
+            return Suggestions.empty([], [])
         suggestions = self.tagger.suggest(batch, encoded, self.options)
         if suggestions.doc_ids != list(batch.ids):
             raise RuntimeError("the tagger gave suggestions for other documents")
@@ -138,15 +143,13 @@ class ShardWork:
                 raise error
             bad = self._bad(shard.batch)
             if len(bad) == len(shard.batch) and (len(bad) > 1 or shard.index == 0):
-                return _failure(shard, error)  # more likely wrong with all than with each
+                return failure(shard, error)  # more likely wrong with all than with each
             left = shard.batch.take(np.setdiff1d(np.arange(len(shard.batch)), list(bad)))
-            suggestions = Suggestions.empty([], [])
-            if len(left):
-                suggestions = self._suggestions(left, self.tagger.encode(left))
+            suggestions = self._suggestions(left, self._encoded(left))
         except _TooManyError:
-            return _failure(shard, error)
+            return failure(shard, error)
         except Exception as again:
-            return _failure(shard, again)
+            return failure(shard, again)
         return self._tagged(shard, suggestions, [*shard.batch.faults, *bad.values()])
 
     def _bad(self, batch: DocumentBatch) -> dict[int, Fault]:
@@ -157,7 +160,7 @@ class ShardWork:
             rows = waiting.pop()
             try:
                 part = batch.take(rows)
-                self._suggestions(part, self.tagger.encode(part))
+                self._suggestions(part, self._encoded(part))
             except Exception as error:
                 if len(rows) > 1:
                     waiting += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
@@ -173,7 +176,8 @@ def _fault(batch: DocumentBatch, row: int, error: Exception) -> Fault:
     return Fault(batch.places[row], told, batch.ids[row])
 
 
-def _failure(shard: Shard, error: Exception) -> ShardFailure:
+def failure(shard: Shard, error: Exception) -> ShardFailure:
+    """What to tell of a shard where ``error`` came up."""
     message, code = explained(error)
     place = shard.batch.places[0] if len(shard.batch) else "its beginning"
     return ShardFailure(shard.index, len(shard.batch), place, message, code)
@@ -187,10 +191,10 @@ def quarantine_lines(faults: Sequence[Fault]) -> Iterator[bytes]:
 
 
 class ShardsFailedError(XmcError):
-    """Some shards could not be tagged; the others are kept."""
+    """Some shards could not be tagged; ``way_out``: what is left of the others."""
 
-    def __init__(self, out: Path, n_shards: int, failures: Sequence[ShardFailure]) -> None:
+    def __init__(self, out: Path, n_shards: int, failures: Sequence[ShardFailure], way_out: str) -> None:
         first = min(failures, key=lambda failure: failure.index)
         which = f"{len(failures)} of {n_shards} shards failed, the first at {first.place}: {first.message}"
-        super().__init__(f"{out}: {which}; the others are kept: the same command tries these again")
+        super().__init__(f"{out}: {which}; {way_out}")
         self.exit_code = first.exit_code
