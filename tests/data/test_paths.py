@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from xmc.data.corpus import Corpus
 from xmc.data.options import ReadReport
-from xmc.data.paths import NOT_READ
+from xmc.data.paths import NOT_READ, would_match
 from xmc.errors import InputError
 
 
@@ -139,6 +140,36 @@ def test_no_file_is_read_twice(tmp_path: Path, pattern: str) -> None:
     assert ids(pattern) == ["a", "b"]
     assert ids(pattern, tmp_path) == ["a", "b"]
     assert ids(tmp_path, pattern, tmp_path / "sub") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("*.jsonl", "tags.jsonl", True),
+        ("*.jsonl", "tags.csv", False),
+        ("*.jsonl", "sub/tags.jsonl", False),
+        ("*.jsonl", ".tags.jsonl", False),
+        (".t*", ".tags.jsonl", True),
+        ("*", "sub/deep/tags.csv", True),
+        ("s?b/*", "sub/tags.csv", True),
+        ("**/*.jsonl", "tags.jsonl", True),
+        ("**/*.jsonl", "sub/deep/tags.jsonl", True),
+        ("**/*.jsonl", "sub/.deep/tags.jsonl", False),
+        ("**/deep/*", "sub/tags.jsonl", False),
+        ("sub/**", "sub/deep/tags.csv", True),
+        ("sub/../*.[jk]*", "tags.jsonl", True),
+    ],
+)
+def test_what_a_pattern_would_match(tmp_path: Path, pattern: str, name: str, expected: bool) -> None:
+    path = tmp_path / name
+    assert would_match(f"{tmp_path}/{pattern}", path) is expected
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    (tmp_path / "sub").mkdir(exist_ok=True)
+    found = {Path(each).resolve() for each in glob.glob(f"{tmp_path}/{pattern}", recursive=True)}
+    assert bool(found & {path, *path.parents[: len(path.relative_to(tmp_path).parts) - 1]}) is expected
+    (tmp_path.parent / f"{tmp_path.name}-link").symlink_to(tmp_path)
+    assert would_match(f"{tmp_path}-link/{pattern}", path) is expected
 
 
 def test_a_file_given_twice_is_counted_and_read_as_the_first(tmp_path: Path) -> None:

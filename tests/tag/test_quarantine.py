@@ -268,6 +268,27 @@ def test_an_output_among_the_documents_is_refused(tmp_path: Path) -> None:
         job(tmp_path / "docs", tmp_path / "docs" / "tags.jsonl").run()
 
 
+@pytest.mark.parametrize(
+    ("pattern", "out", "named"),
+    [
+        ("*.jsonl", "tags.jsonl", "tags.jsonl"),
+        ("*.jsonl", "tags.csv", "tags.csv.quarantine.jsonl"),
+        ("*.json*", "tags.csv", "tags.csv.run.json"),
+        ("**/*.csv", "tags.csv", "tags.csv"),
+    ],
+)
+def test_an_output_that_a_pattern_of_documents_matches_is_refused(
+    tmp_path: Path, pattern: str, out: str, named: str
+) -> None:
+    write(tmp_path, LINES)
+    write(tmp_path, ["id,text", "d8,fisheries"], "more.csv")
+    for parts in (False, True):
+        with pytest.raises(InputError, match=f"/{named}: would be among the documents of "):
+            job(tmp_path / pattern, tmp_path / out, parts=parts).run()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["docs.jsonl", "more.csv"]
+    job(tmp_path / "*.csv", tmp_path / "tags.jsonl").run()
+
+
 def test_a_report_counts_what_is_empty(tmp_path: Path) -> None:
     docs = write(tmp_path, [*LINES[:2], '{"id": "e", "text": ""}', '{"id": "n", "text": "nothing"}'])
     report: TagReport = job(docs, tmp_path / "tags.jsonl").run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -75,6 +76,32 @@ def matching(path: str | Path) -> list[Path]:
         raise InputError(f"{path}: no file matches this pattern")
     found = {os.path.realpath(name): name for name in reversed(names)}
     return [Path(name) for name in sorted(found.values())]
+
+
+def would_match(pattern: str | Path, path: Path) -> bool:
+    """Whether a pattern matches a path, or a folder that it lies in, once there is a file of that name."""
+    wanted = _absolute(str(pattern)).parts[1:]
+    found = Path(os.path.realpath(path)).parts[1:]
+    return any(_parts_match(wanted, found[:n]) for n in range(1, len(found) + 1))
+
+
+def _absolute(pattern: str) -> Path:
+    """A pattern without links in what stands before its first wildcard."""
+    parts = Path(os.path.abspath(pattern)).parts
+    n = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    return Path(os.path.realpath(Path(*parts[:n])), *parts[n:])
+
+
+def _parts_match(pattern: Sequence[str], names: Sequence[str]) -> bool:
+    """As `glob` matches the names of a path one by one; names with a dot need one in the pattern."""
+    if not pattern:
+        return not names
+    hidden = bool(names) and names[0].startswith(".")
+    if pattern[0] == "**":
+        deeper = bool(names) and not hidden and _parts_match(pattern, names[1:])
+        return deeper or _parts_match(pattern[1:], names)
+    fits = bool(names) and fnmatch.fnmatchcase(names[0], pattern[0])
+    return fits and (not hidden or pattern[0].startswith(".")) and _parts_match(pattern[1:], names[1:])
 
 
 def parts_of(path: Path, options: ReadOptions, report: ReadReport) -> list[Path]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from xmc import __version__
+from xmc.data.paths import is_pattern, would_match
 from xmc.errors import InputError, ResourceError, SettingError
 from xmc.tag.durable import disk_errors
 from xmc.tag.inputs import FileTime, mask_digest, read_inputs, times
@@ -122,8 +123,8 @@ class TagJob:
 
     def _write(self, chosen: SuggestionFormat) -> TagReport:
         run = Run(Path(self.out))
-        _refuse_among_documents(run.out, self.corpus.arguments)
         output = (PartFolder if self.parts else OneFile)(run, chosen, self.tagger.labels)
+        _refuse_among_documents(output, self.corpus)
         output.manifest()  # refuses what no run wrote before all documents are read
         before = times(self.corpus.given)
         manifest = self._manifest()
@@ -201,11 +202,16 @@ class TagJob:
         return n_shards
 
 
-def _refuse_among_documents(out: Path, paths: Sequence[str | Path]) -> None:
-    """Raise InputError for an output in a folder that is read as documents."""
-    inside = next((p for p in map(Path, paths) if p.is_dir() and p.resolve() in out.resolve().parents), None)
-    if inside is not None:
-        raise InputError(f"{out}: lies in the folder of documents {inside}; write it elsewhere")
+def _refuse_among_documents(output: Output, corpus: DocumentSource) -> None:
+    """Raise InputError for an output that would be read as documents the next time."""
+    for path in output.files():
+        above = path.resolve().parents
+        inside = next((g.path for g in corpus.given if g.path.is_dir() and g.path.resolve() in above), None)
+        if inside is not None:
+            raise InputError(f"{path}: lies in the folder of documents {inside}; write it elsewhere")
+        pattern = next((p for p in corpus.arguments if is_pattern(p) and would_match(p, path)), None)
+        if pattern is not None:
+            raise InputError(f"{path}: would be among the documents of {pattern}; write it elsewhere")
 
 
 def _finished(output: Output, manifest: RunManifest) -> TagReport | None:

@@ -56,6 +56,10 @@ class Output(ABC):
                 self.run.quarantine.unlink(missing_ok=True)  # of an earlier run, whose output was deleted
         self._publish(manifest, counts)
 
+    def files(self) -> list[Path]:
+        """OUT and what lies beside it in the end."""
+        return [self.run.out, self.run.beside, self.run.quarantine]
+
     @abstractmethod
     def begin(self) -> None:
         """The run has begun or goes on: of OUT stays what its finished shards left. Raises: ResourceError."""
@@ -128,6 +132,10 @@ class PartFolder(Output):
     def __init__(self, run: Run, chosen: SuggestionFormat, labels: LabelSet) -> None:
         super().__init__(run, chosen, labels)
         self._taken: set[int] = set()
+
+    def files(self) -> list[Path]:
+        """Also the first part in OUT."""
+        return [*super().files(), self.part(0)]
 
     def part(self, index: int) -> Path:
         """The file of a shard."""
