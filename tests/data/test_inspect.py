@@ -8,6 +8,7 @@ from scipy import sparse
 
 from xmc.data.inspect import holds_labels, inspect
 from xmc.data.options import ReadOptions
+from xmc.data.paths import NOT_READ
 from xmc.errors import InputError
 
 LABELS = [
@@ -130,6 +131,26 @@ def test_matrices_without_labels_are_counted(tmp_path):
     sparse.save_npz(tmp_path / "X.npz", sparse.csr_matrix(np.eye(3)))
     (found,) = inspect([tmp_path]).to_json()["files"]
     assert found["n_docs"] == found["labels"]["documents_without"] == 3
+
+
+def test_a_folder_is_one_file_of_documents_beside_its_vocabularies(write):
+    write("all/labels.jsonl", LABELS)
+    write("all/1.jsonl", TRAIN)
+    folder = write("all/sub/2.csv", "id,text,labels\nd2,fish,L2\n").parent.parent
+    write("all/notes.md", "no document")
+    labels, found = inspect([folder]).to_json()["files"]
+    assert (labels["path"], labels["kind"]) == (str(folder / "labels.jsonl"), "labels")
+    assert (found["path"], found["n_docs"], found["format"]) == (str(folder), 5, "JSON lines, CSV or TSV")
+    assert counts(found["repeats"])["repeated ids"] == (2, ["d3", "d2"])
+    assert found["labels"]["n_labels"] == 4
+    assert found["reading"] == {NOT_READ: 1}
+
+
+def test_what_matches_a_pattern_is_told_one_by_one(files):
+    pattern = f"{files[0].parent}/*.jsonl"
+    assert inspect([pattern]).to_json() == inspect(sorted(files)).to_json()
+    with pytest.raises(InputError, match="no file matches this pattern"):
+        inspect([f"{files[0].parent}/*.csv"])
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ TAKES_PATHS = True
 def add_arguments(parser: CommandParser) -> None:
     """Declare what the command takes besides paths."""
     parser.epilog = (
-        "PATH: labels or documents (a file or folder), or an artifact. A file that is named like a setting "
-        "is written ./NAME=VALUE."
+        "PATH: labels or documents (a file, folder or pattern), or an artifact. A folder counts as one file "
+        "of documents, but for the labels in it. A file that is named like a setting is written ./NAME=VALUE."
     )
     parser.add_argument("--verify", action="store_true", help="reads and checks the content of artifacts")
     parser.add_argument("--json", action="store_true", help="prints one JSON object instead of text")

@@ -14,6 +14,7 @@ from xmc.data.inspect_documents import DocumentsFound, inspect_documents
 from xmc.data.inspect_labels import LabelsFound, inspect_labels
 from xmc.data.labels import LabelSet
 from xmc.data.options import ReadOptions, ReadReport
+from xmc.data.paths import Given, given
 from xmc.data.records import raising
 from xmc.data.table import has_header
 from xmc.data.tally import Findings
@@ -47,6 +48,27 @@ class Inspection:
     files: list[DocumentsFound | LabelsFound] = field(default_factory=list)
     shared: list[Shared] = field(default_factory=list)
 
+    @property
+    def documents(self) -> list[DocumentsFound]:
+        """The files of documents."""
+        return [found for found in self.files if isinstance(found, DocumentsFound)]
+
+    def see(self, given: Given, options: ReadOptions) -> list[LabelSet]:
+        """Add what a path holds; returns the vocabularies among it."""
+        vocabularies, documents = [], []
+        for part in given.parts:
+            if holds_labels(part, options):
+                labels_found, labels = inspect_labels(part, options)
+                self.files.append(labels_found)
+                vocabularies.append(labels)
+            else:
+                documents.append(part)
+        if documents:
+            found, shared = inspect_documents(given.path, documents, options, self.documents)
+            self.files.append(found)
+            self.shared += [Shared(first, given.path, findings) for first, findings in shared]
+        return vocabularies
+
     def lines(self) -> list[str]:
         """Text for people."""
         parts: list[DocumentsFound | LabelsFound | Shared] = [*self.files, *self.shared]
@@ -63,26 +85,21 @@ class Inspection:
 def inspect(paths: Sequence[str | Path], options: ReadOptions | None = None) -> Inspection:
     """Read files of labels and documents once each, keeping counts and hashes but no text.
 
-    Documents are compared with all vocabularies among the files, and with the labels that their own format
-    defines. Raises InputError for what cannot be read.
+    A folder without a format of its own is one file of documents, but for the vocabularies in it; what
+    matches a pattern is told one by one. Documents are compared with all vocabularies among the files, and
+    with the labels that their own format defines. Raises InputError for what cannot be read.
     """
     options = options or ReadOptions()
     options.validate()
     inspection = Inspection()
-    documents: list[DocumentsFound] = []
     vocabularies: list[LabelSet] = []
-    for path in map(Path, paths):
-        if holds_labels(path, options):
-            labels_found, labels = inspect_labels(path, options)
-            vocabularies.append(labels)
-            inspection.files.append(labels_found)
-        else:
-            found, shared = inspect_documents(path, options, documents)
-            documents.append(found)
-            inspection.files.append(found)
-            inspection.shared += [Shared(first, path, findings) for first, findings in shared]
+    for path in paths:
+        report = ReadReport()
+        for each in given([path], options, report):
+            vocabularies += inspection.see(each, options)
+        inspection.files[-1].report.merge(report)
     earlier: set[str] = set()
-    for found in documents:
+    for found in inspection.documents:
         found.compare_with(vocabularies or _own_labels(found, options))
         found.compare_uses(earlier)
         earlier.update(found.frequency)

@@ -148,21 +148,32 @@ def _shown(lengths: Lengths) -> str:
 
 
 def inspect_documents(
-    path: Path, options: ReadOptions, before: Sequence[DocumentsFound] = ()
+    path: Path, parts: Sequence[Path], options: ReadOptions, before: Sequence[DocumentsFound] = ()
 ) -> tuple[DocumentsFound, list[tuple[Path, Findings]]]:
-    """Read a file of documents to its end; its counts, and what it shares with each file read before."""
-    found_format = document_format(path, options)
-    found = DocumentsFound(path, found_format.name)
+    """Read the files of documents that stand behind ``path`` to their end.
+
+    Returns: their counts, and what they share with each of those read before.
+    """
+    formats = [document_format(part, options) for part in parts]
+    found = DocumentsFound(path, ", ".join(dict.fromkeys(each.name for each in formats)))
     shared = [(other.path, Findings()) for other in before]
-    for batch in _raw_batches(found_format.load(), path, options, found.report):
-        _count_labels(found, batch)
-        for what, values, kept in _keys(found, batch):
-            names = [batch.ids[i] or batch.places[i] for i in kept]
-            for other, (_, findings) in zip(before, shared, strict=True):
-                findings.add_where(f"shared {KEYS[what]}", other.seen[what].has(values), names)
-            found.repeats.add_where(f"repeated {KEYS[what]}", found.seen[what].add(values), names)
-        found.n_docs += len(batch)
+    for each, part in zip(formats, parts, strict=True):
+        for batch in _raw_batches(each.load(), part, options, found.report):
+            _count_labels(found, batch)
+            _compare(found, batch, before, [findings for _, findings in shared])
+            found.n_docs += len(batch)
     return found, [(other, findings) for other, findings in shared if findings.counts]
+
+
+def _compare(
+    found: DocumentsFound, batch: DocumentBatch, before: Sequence[DocumentsFound], shared: Sequence[Findings]
+) -> None:
+    """Find the documents that are like one of the same file, or of those before."""
+    for what, values, kept in _keys(found, batch):
+        names = [batch.ids[i] or batch.places[i] for i in kept]
+        for other, findings in zip(before, shared, strict=True):
+            findings.add_where(f"shared {KEYS[what]}", other.seen[what].has(values), names)
+        found.repeats.add_where(f"repeated {KEYS[what]}", found.seen[what].add(values), names)
 
 
 def _raw_batches(
