@@ -67,6 +67,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_inputs(given(tmp_path / "none.jsonl"))
 
 
+def test_a_file_that_went_away_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"id": "a", "text": "one"}\n')
+    corpus = Corpus([tmp_path])
+    (tmp_path / "a.jsonl").unlink()
+    for look in (times, read_inputs):
+        with pytest.raises(InputError, match=r"a\.jsonl: No such file"):
+            look(corpus.given)
+
+
 def test_masks_have_digests_of_their_own() -> None:
     masks = [np.arange(9) > 3, np.arange(9) < 5, np.arange(10) > 4, np.zeros(9, bool)]
     assert mask_digest(None) is None

@@ -34,7 +34,7 @@ def read_documents(path: Path, options: ReadOptions, _report: ReadReport) -> Ite
 
 
 def folder_files(folder: Folder, _options: ReadOptions) -> set[str]:
-    """The files of a saved data set, or of one with splits."""
+    """The files of a saved data set, or of one with splits; also caches that lie beside."""
     if not {STATE, SPLITS}.intersection(folder.files):
         return set()
     return {name for name in folder.files if name in (STATE, SPLITS, INFO) or name.endswith(".arrow")}

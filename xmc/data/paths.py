@@ -36,26 +36,47 @@ def given(arguments: Sequence[str | Path], options: ReadOptions, report: ReadRep
 
     Raises: InputError for a pattern that matches nothing and a folder without a document file.
     """
-    matches = [(n, path, path != Path(each)) for n, each in enumerate(arguments) for path in matching(each)]
-    folders = {os.path.realpath(path) for _, path, _ in matches if path.is_dir()}
+    real = _RealNames()
+    matches = [
+        (n, path, path != Path(each)) for n, each in enumerate(arguments) for path in _matching(each, real)
+    ]
+    folders = {real(path) for _, path, _ in matches if path.is_dir()}
     seen: set[str] = set()
     found = []
     for number, path, by_pattern in matches:
-        if by_pattern and not folders.isdisjoint(map(str, Path(os.path.realpath(path)).parents)):
+        if by_pattern and real.is_below(path, folders):
             continue  # its folder is read
-        parts = [part for part in parts_of(path, options, report) if _is_new(part, seen, report)]
+        parts = []
+        for part in parts_of(path, options, report):
+            if real(part) in seen:
+                report.count(TWICE, str(part))
+            else:
+                parts.append(part)
+                seen.add(real(part))
         if parts:
             found.append(Given(number, path, parts))
     return found
 
 
-def _is_new(part: Path, seen: set[str], report: ReadReport) -> bool:
-    resolved = str(part) if is_stdin(part) else os.path.realpath(part)
-    if resolved in seen:
-        report.count(TWICE, str(part))
-        return False
-    seen.add(resolved)
-    return True
+class _RealNames:
+    """Names of files and folders without links, each folder looked up once."""
+
+    def __init__(self) -> None:
+        self._folders: dict[Path, str] = {}
+
+    def __call__(self, path: Path) -> str:
+        """The name of a file or folder; "-" stays."""
+        if is_stdin(path):
+            return str(path)
+        if path.is_symlink() or path.name in ("", ".."):
+            return os.path.realpath(path)
+        if path.parent not in self._folders:
+            self._folders[path.parent] = os.path.realpath(path.parent)
+        return os.path.join(self._folders[path.parent], path.name)
+
+    def is_below(self, path: Path, folders: set[str]) -> bool:
+        """Whether a path lies in one of the folders, at any depth."""
+        return bool(folders) and not folders.isdisjoint(map(str, Path(self(path)).parents))
 
 
 def is_pattern(path: str | Path) -> bool:
@@ -63,7 +84,7 @@ def is_pattern(path: str | Path) -> bool:
     return not is_stdin(path) and glob.has_magic(str(path)) and not os.path.lexists(path)
 
 
-def matching(path: str | Path) -> list[Path]:
+def _matching(path: str | Path, real: _RealNames) -> list[Path]:
     """The path itself, or, where it is a pattern, what matches, in order of names.
 
     ``**`` stands for folders of any depth. What links lead to a second time is given once, under its shortest
@@ -74,7 +95,7 @@ def matching(path: str | Path) -> list[Path]:
     names = sorted(glob.glob(str(path), recursive=True), key=lambda name: (len(name), name))
     if not names:
         raise InputError(f"{path}: no file matches this pattern")
-    found = {os.path.realpath(name): name for name in reversed(names)}
+    found = {real(Path(name)): name for name in reversed(names)}
     return [Path(name) for name in sorted(found.values())]
 
 

@@ -204,9 +204,10 @@ class TagJob:
 
 def _refuse_among_documents(output: Output, corpus: DocumentSource) -> None:
     """Raise InputError for an output that would be read as documents the next time."""
+    folders = [each.path for each in corpus.given if each.path.is_dir()]
     for path in output.files():
         above = path.resolve().parents
-        inside = next((g.path for g in corpus.given if g.path.is_dir() and g.path.resolve() in above), None)
+        inside = next((folder for folder in folders if folder.resolve() in above), None)
         if inside is not None:
             raise InputError(f"{path}: lies in the folder of documents {inside}; write it elsewhere")
         pattern = next((p for p in corpus.arguments if is_pattern(p) and would_match(p, path)), None)
