@@ -158,6 +158,7 @@ def test_no_file_is_read_twice(tmp_path: Path, pattern: str) -> None:
         ("**/deep/*", "sub/tags.jsonl", False),
         ("sub/**", "sub/deep/tags.csv", True),
         ("sub/../*.[jk]*", "tags.jsonl", True),
+        ("*/../tags.jsonl", "tags.jsonl", True),
     ],
 )
 def test_what_a_pattern_would_match(tmp_path: Path, pattern: str, name: str, expected: bool) -> None:

@@ -109,7 +109,7 @@ def would_match(pattern: str | Path, path: Path) -> bool:
 def _absolute(pattern: str) -> Path:
     """A pattern without links in what stands before its first wildcard."""
     parts = Path(os.path.abspath(pattern)).parts
-    n = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    n = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     return Path(os.path.realpath(Path(*parts[:n])), *parts[n:])
 
 
