@@ -12,6 +12,7 @@ from xmc.errors import ArtifactError
 STRENGTH = 1e-3  # of the pull towards the prior, in units of the loss per gold label
 ENOUGH = 50  # right pairs from which a logistic regression of so many features is worth a try
 FEW = 1000  # right pairs at which that pull is twice what it is with many
+FEW_BESIDE = 20_000  # the same of the logistic regression, whose prior is fitted to the same documents
 LARGEST = 1e12  # a saved weight beyond it was not fitted here, and could overflow a score
 
 
@@ -81,9 +82,12 @@ def fit_mix(features: np.ndarray, gold: np.ndarray, of_doc: np.ndarray, prior: M
     return Mix(prior.names, found.x / spread)
 
 
-def pull_towards_prior(n_right: int) -> float:
-    """How strongly weights are drawn to the prior, in units of the loss per gold label."""
-    return STRENGTH * (1 + FEW / n_right)
+def pull_towards_prior(n_right: int, few: int = FEW) -> float:
+    """How strongly weights are drawn to the prior, in units of the loss per gold label.
+
+    ``few``: right pairs at which the pull is twice what it is with many.
+    """
+    return STRENGTH * (1 + few / n_right)
 
 
 def _scaled(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +135,7 @@ def fit_logistic(features: np.ndarray, right: np.ndarray, prior: Mix) -> Mix:
         return prior
     scaled, spread = _scaled(features)
     start = prior.weights * spread
-    strength = pull_towards_prior(n_right)
+    strength = pull_towards_prior(n_right, FEW_BESIDE)
 
     def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
         margin, pull = scaled @ weights, weights - start
