@@ -70,15 +70,27 @@ def _main(arguments: Sequence[str] | None) -> int:
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The interpreter flushes standard output once more when it ends: give it somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _settle_output()
         return 141
     except KeyboardInterrupt:
         return _report("interrupted", 130)
     except Exception as error:
         if os.environ.get(DEBUG, "0") not in ("", "0"):
             traceback.print_exc()
+        _settle_output()
         return _report(*explained(error))
+
+
+def _settle_output() -> None:
+    """Write out what standard output still holds, or lose it: the interpreter would try again at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except ValueError:  # closed
+        return
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminate(number: int, frame: object) -> None:
