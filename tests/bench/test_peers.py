@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,19 @@ def test_rows_of_features_keep_their_numbers(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         texts_of(found)
     assert "rows of features; this peer wants texts" in capsys.readouterr().err
+
+
+def test_what_stands_alone_is_installed_without_what_it_asks_for(tmp_path):
+    said, python = tmp_path / "said", tmp_path / "python"
+    made = 'mkdir -p "$3/bin" && cp "$0" "$3/bin/python"'
+    python.write_text(f'#!/bin/sh\nif [ "$2" = venv ]; then {made}; else echo "$@" >> {said}; fi\n')
+    python.chmod(0o755)
+    settings = os.environ | {"PYTHON": str(python), "ENVIRONMENTS": str(tmp_path / "environments")}
+    for peer in ("linear", "pecos"):
+        subprocess.run(["bash", PEERS / "setup.sh", peer], env=settings, check=True)
+    installed = [line.split("--quiet ")[1] for line in said.read_text().splitlines()]
+    assert installed == [
+        f"--requirement {PEERS}/requirements/linear.txt",
+        f"--requirement {PEERS}/requirements/pecos.txt",
+        f"--no-deps --requirement {PEERS}/requirements/pecos.alone.txt",
+    ]
