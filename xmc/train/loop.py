@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,7 @@ SAVE_EVERY = 60  # seconds
 UNBOUNDED = 1e6  # no weight comes near it
 DIVERGED = "{}; run the command again with a lower train.rate (the last good checkpoint is kept)"
 PATIENCE = 4  # epochs without a better dev metric
+AVERAGED_FROM = 2  # the first epoch whose weights count in the average
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Trainer:
         self.sampler = LabelSampler(self.labels.rows, data.gold.shape[1], recipe.label_limit, recipe.seed)
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
+        self.average: dict[str, Tensor] = {}
         self._order: tuple[int, np.ndarray] | None = None
 
     @property
@@ -128,7 +130,7 @@ class Trainer:
             if time.monotonic() - saved > SAVE_EVERY:
                 self._save(checkpoints)
                 saved = time.monotonic()
-        self._restore_best()
+        self._put(self.best)
 
     def _documents(self, epoch: int, at: int) -> np.ndarray:
         """The documents of a step, ascending."""
@@ -182,12 +184,17 @@ class Trainer:
             raise TrainingError(DIVERGED.format(f"step {self.progress.step + 1}: the loss is {loss}"))
 
     def _judge(self, epoch: int, report: Callable[[str], object]) -> None:
-        """Measure on the dev documents; keep the state if it is the best so far."""
+        """Measure the average of the epochs on the dev documents; keep it if it is the best so far.
+
+        Averages along a run lie in flatter places than its ends (Izmailov et al., UAI 2018).
+        """
         self._require_bounded()
+        last = self._put_average(epoch)
         quality, progress = self.labels.quality(self.recipe.metric), self.progress
         if quality > progress.best or not self.best or not len(self.data.dev):
             progress.best, progress.best_epoch = quality, epoch
             self.best = {name: value.clone() for name, value in self._weights().items()}
+        self._put(last)
         loss = float(np.mean(progress.losses)) if progress.losses else math.nan
         progress.losses.clear()
         name = NAMES[self.recipe.metric]
@@ -196,21 +203,34 @@ class Trainer:
             report(f"epoch {epoch}: loss {loss:.3f}{judged}")
         progress.done = epoch - progress.best_epoch >= PATIENCE or epoch == self.recipe.stop_after
 
+    def _put_average(self, epoch: int) -> dict[str, Tensor]:
+        """Take the weights into their average and put it in their place; returns them."""
+        last = {name: value.clone() for name, value in self._weights().items()}
+        if epoch <= AVERAGED_FROM:
+            self.average = last
+            return last
+        for name, value in self.average.items():
+            value.lerp_(last[name], 1 / (epoch - AVERAGED_FROM + 1))
+        self._put(self.average)
+        return last
+
+    def _put(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy ``weights`` into the tensors of the same names."""
+        for name, value in self._weights().items():
+            value.copy_(weights[name])
+
     def _weights(self) -> dict[str, Tensor]:
         """Every tensor that prediction needs, by name."""
         parts = {"head": self.tower.head.state_dict(), "network": self.network.state_dict()}
         named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
         return named | {"bag": self.tower.bag, "free": self.labels.free, "sums": self.labels.sums}
 
-    def _restore_best(self) -> None:
-        for name, value in self._weights().items():
-            value.copy_(self.best[name])
-
     def _state(self) -> dict[str, Tensor]:
         """Every tensor that going on needs, by name."""
         moments = adam_tensors(self.adam)
         rows = {f"rows.{name}": value for name, value in self.free.state().items()}
         best = {f"best.{name}": value for name, value in self.best.items()}
+        best |= {f"average.{name}": value for name, value in self.average.items()}
         own = self._weights() | {"squares": self.bag.squares} | self.labels.state()
         return own | moments | rows | best
 
@@ -240,9 +260,14 @@ class Trainer:
             return
         numbers, tensors = found
         self.progress = Progress(**numbers)
-        self.best = {k.removeprefix("best."): v for k, v in tensors.items() if k.startswith("best.")}
+        self.best, self.average = _named(tensors, "best."), _named(tensors, "average.")
         self.adam.load_state_dict(adam_state(self.adam, tensors))
         for name, value in (self._weights() | {"squares": self.bag.squares} | self.labels.state()).items():
             value.copy_(tensors[name])
         for name, value in self.free.state().items():
             value.copy_(tensors[f"rows.{name}"])
+
+
+def _named(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+    """Those whose names begin so, without the beginning."""
+    return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
