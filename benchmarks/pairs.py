@@ -19,8 +19,8 @@ from table import JUDGED, Line, best, identity, is_ours, judged
 
 from xmc.bench.run import evaluation
 from xmc.bench.task import task_of
-from xmc.cli import explained
-from xmc.errors import InputError, XmcError
+from xmc.cli import run_script
+from xmc.errors import InputError
 
 
 class Row(NamedTuple):
@@ -89,9 +89,4 @@ def rounded(difference: dict[str, Any]) -> list[float | None]:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except XmcError as error:
-        message, code = explained(error)
-        print(f"error: {message}", file=sys.stderr)
-        sys.exit(code)
+    run_script(main)

@@ -23,12 +23,12 @@ from typing import Any
 from xmc.bench.datasets import DataSet, named
 from xmc.bench.json_lines import label_records, write_lines
 from xmc.bench.layout import SPLITS, Layout, layout_of, refuse_other_counts
-from xmc.cli import explained
+from xmc.cli import run_script
 from xmc.data.formats import labels_of, open_corpus, read_labels
 from xmc.data.labels import LabelSet
 from xmc.data.options import ReadReport
 from xmc.data.records import DocumentBatch
-from xmc.errors import InputError, XmcError
+from xmc.errors import InputError
 
 
 def main() -> None:
@@ -117,9 +117,4 @@ def _document_records(first: DocumentBatch, others: Iterator[DocumentBatch]) -> 
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except XmcError as error:
-        message, code = explained(error)
-        print(f"error: {message}", file=sys.stderr)
-        sys.exit(code)
+    run_script(main)

@@ -13,14 +13,14 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from types import ModuleType
 
 from xmc import __version__
-from xmc.errors import DEBUG, SettingError, explained, one_line
+from xmc.errors import DEBUG, SettingError, XmcError, explained, one_line
 from xmc.tag.pipeline import NAME as WORKER
 
 COMMANDS = {
@@ -146,6 +146,14 @@ def _unknown_command(name: str) -> str:
 def _report(message: str, code: int) -> int:
     print(f"xmc: error: {one_line(message)}", file=sys.stderr)
     return code
+
+
+def run_script(script: Callable[[], None]) -> None:
+    """Run what stands beside the package (benchmarks, scripts); the user's errors end it as a command."""
+    try:
+        script()
+    except XmcError as error:
+        sys.exit(_report(*explained(error)))
 
 
 if __name__ == "__main__":

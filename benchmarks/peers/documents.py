@@ -18,11 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from xmc.bench.json_lines import label_records, write_lines
-from xmc.cli import explained
+from xmc.cli import run_script
 from xmc.data.formats import open_corpus
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import DocumentBatch
-from xmc.errors import XmcError
 from xmc.source import SHARD, Source, read_source
 
 
@@ -70,9 +69,4 @@ def write(name: Path, batches: Iterable[DocumentBatch], gold: Iterator[Sequence[
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except XmcError as error:
-        message, code = explained(error)
-        print(f"error: {message}", file=sys.stderr)
-        sys.exit(code)
+    run_script(main)

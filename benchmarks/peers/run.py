@@ -17,8 +17,8 @@ from typing import NamedTuple
 from xmc.bench.run import System, append, measure
 from xmc.bench.stages import Stage
 from xmc.bench.task import Task, task_of
-from xmc.cli import explained
-from xmc.errors import ResourceError, XmcError
+from xmc.cli import run_script
+from xmc.errors import ResourceError
 
 HERE = Path(__file__).resolve().parent
 
@@ -105,9 +105,4 @@ def _versions(python: Path, package: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except XmcError as error:
-        message, code = explained(error)
-        print(f"error: {message}", file=sys.stderr)
-        sys.exit(code)
+    run_script(main)
