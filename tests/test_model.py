@@ -81,6 +81,7 @@ def index_of(dim: int):
         ("matcher", lambda m: replace(m, matcher=LabelMatcher(m.matcher.features[:, :-1], m.matcher.starts))),
         ("memory", lambda m: replace(m, memory=replace(m.memory, index=index_of(9)))),
         ("index", lambda m: replace(m, encoder=given())),
+        ("linear", lambda m: replace(m, linear=m.linear.widened(9))),
     ],
 )
 def test_parts_of_other_sizes_are_refused(model, tmp_path, part, changed):

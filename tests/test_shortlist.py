@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from tests.cases.corpus_t import docs_file, index, labels_file, synthetic
 from xmc.data.records import DocumentBatch
 from xmc.encoders.dual import Encoded
 from xmc.index.matcher import best_columns
+from xmc.linear import LinearLabels, strongest
 from xmc.model import Model
 from xmc.prototypes import label_kinds
 from xmc.shortlist import DEFAULT, DEFAULT_WORDS, NAMES, SOURCES, Candidates, Shortlister
@@ -105,8 +107,23 @@ def test_excluded_documents_neither_vote_nor_are_shown(model, encoded):
     assert same(nobody, without)
 
 
+def test_classifiers_score_what_the_sources_found(model, encoded):
+    n_labels, n_features = len(LABELS), model.encoder.lexical.n_features
+    rng = np.random.default_rng(0)
+    weights = sp.random(n_labels, n_features, 0.3, "csr", np.float32, rng)
+    learned = rng.random(n_labels) < 0.5
+    linear = LinearLabels(weights, np.zeros(n_labels, np.float32), learned)
+    found = replace(model.shortlister(), linear=linear).candidates(encoded)
+    plain = model.shortlister().candidates(encoded)
+    assert np.array_equal(found.rows, plain.rows)
+    assert np.array_equal(found.features[:, :-1], plain.features[:, :-1])
+    words = strongest(encoded.features, model.encoder.lexical.n_words)
+    assert np.array_equal(found.features[:, -1], linear.scores(words, found.of_doc, found.rows))
+    assert found.features[learned[found.rows], -1].any()
+
+
 def test_features_by_kind_of_label():
-    features = np.arange(10, dtype=np.float32).reshape(2, 5)
+    features = np.arange(2 * len(SOURCES), dtype=np.float32).reshape(2, -1)
     found = Candidates(np.array([0, 1, 2]), np.array([1, 0]), features, None).mix_features(np.array([0, 3]))
     kinds = label_kinds(np.array([3, 0]))
     for i, source in enumerate(SOURCES):
@@ -119,4 +136,4 @@ def test_features_by_kind_of_label():
 def test_defaults_name_their_sources():
     for mix in (DEFAULT, DEFAULT_WORDS):
         named = dict(zip(mix.names, mix.weights, strict=True))
-        assert all(named[source] for source in SOURCES)
+        assert all(named[source] for source in SOURCES if source != "linear")

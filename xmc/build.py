@@ -8,11 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from xmc.artifacts import ArtifactWriter
 from xmc.builder import Builder
 from xmc.data.options import ReadReport
-from xmc.model import KIND
-from xmc.notices import notify
+from xmc.errors import some
+from xmc.model import KIND, Model
+from xmc.notices import counted, notify, state
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import read_source
 
@@ -46,7 +49,7 @@ def build_model(
         builder = Builder(source, settings, work)
         model = builder.model()
         model.save(writer.path)
-        notify(builder.summary(model))
+        notify(_summary(builder, model))
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -59,11 +62,33 @@ def _workplace(work: Path) -> Iterator[None]:
     finally:
         for leftover in work.glob("*.npy"):
             leftover.unlink()
-        for name in ("windows", "features", "labels", "training/selected", "final/selected"):
+        for name in ("windows", "features", "labels", "training/selected", "final/selected", "words"):
             shutil.rmtree(work / name, ignore_errors=True)
-        for folder in (work / "training", work / "final", work):
+        for folder in (work / "training", work / "final", work / "linear", work):
             with suppress(OSError):  # something is in it, or it was never made
                 folder.rmdir()
+
+
+def _summary(builder: Builder, model: Model) -> list[str]:
+    """What the user should know of the model that the builder made."""
+    choice, notice = model.index.choice, model.index.notice
+    lines = [f"index.kind={model.index.kind}: {choice}"] if choice else []
+    lines.append(state(model))
+    if builder.source.n_dev:
+        lines.append(_judged(int(builder.held.sum()), builder.source.n_dev))
+    missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
+    if len(missing):
+        named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
+        without = f"{counted(len(missing), 'label')} without words and documents"
+        lines.append(f"{without}, not scoreable yet: {named}")
+    if builder.training and model.encoder.trained is None:
+        lines.append("no document has a label of the label set, so nothing was trained")
+    return [*lines, notice] if notice else lines
+
+
+def _judged(n_judges: int, n_dev: int) -> str:
+    share = "" if n_judges == n_dev else f"{n_judges:,} of "
+    return f"fitted on {share}{counted(n_dev, 'document')} of --dev, which the model does not hold"
 
 
 def _command(settings: BuildSettings) -> str:
@@ -77,6 +102,7 @@ def _recorded(settings: BuildSettings) -> dict[str, object]:
         "encoder.max_length": settings.encoder.max_length,
         **{f"encoder.lexical.{name}": value for name, value in asdict(settings.encoder.lexical).items()},
         "index.kind": settings.index.kind,
+        "classifiers": settings.classifiers,
         "seed": settings.run.seed,
         "dtype": settings.run.dtype,
     }

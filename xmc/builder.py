@@ -14,14 +14,15 @@ import torch
 
 from xmc.artifacts import load_array, release
 from xmc.data.records import DocumentBatch
+from xmc.document_files import FEATURES, WINDOWS, WORDS, DocumentFiles
 from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.encoders.given import GivenTower
 from xmc.encoders.labels import LabelEncoder, LabelVectors
 from xmc.encoders.lexical import LexicalSettings, LexicalTower
-from xmc.encoders.writer import FeatureWriter, NpyAppender, VectorWriter, read_features, read_vectors
-from xmc.errors import InputError, some
+from xmc.encoders.writer import NpyAppender, read_features, read_vectors
+from xmc.errors import InputError
 from xmc.fit import (
     FitTask,
     Weights,
@@ -36,14 +37,16 @@ from xmc.index.exact import ExactIndex
 from xmc.index.kinds import make_index
 from xmc.index.matcher import LabelMatcher
 from xmc.label_text import label_names, label_texts, same_text
+from xmc.linear import LinearLabels
 from xmc.memory import DocumentMemory
 from xmc.model import Model
-from xmc.notices import counted, notify, state
+from xmc.notices import notify
 from xmc.progress import progress
 from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.stages import stage
+from xmc.taught import Taught
 from xmc.train.run import Split, Trained, TrainingSource, train
 from xmc.trained_labels import TrainedLabels
 from xmc.tuned import Tunable
@@ -94,12 +97,36 @@ class Builder:
             sample = None if sample is None else self.encoder.with_trained(sample, trained.tower)
         self._share(towers)
         memory = self._memory(towers)
-        weights = self._fit(self._parts(labels, towers, rest, trained), matcher, memory, sample, rest)
-        if trained is not None and self.apart[self.own].mean() > SMALL:
+        taught = gold[self.own].nnz and self.settings.classifiers
+        learn = self._taught(towers, rest, ~self.apart).classifiers if taught else None
+        parts = self._parts(labels, towers, rest, trained)
+        weights, linear = self._fit(parts, matcher, memory, sample, rest, learn)
+        many_apart = self.own.any() and self.apart[self.own].mean() > SMALL
+        if trained is not None and many_apart:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
             towers = self._with_trained(trained, towers, "final")
             memory = self._memory(towers)
-        return self._whole(labels, towers[: self.source.n_own], matcher, memory, weights, trained)
+        model = self._whole(labels, towers[: self.source.n_own], matcher, memory, weights, trained)
+        if linear is None:
+            return model
+        known = gold.multiply(self.own[:, None]).tocsr()
+        learn = self._taught(towers, known, self.own).classifiers
+        return replace(model, linear=learn(model.index, None if many_apart else linear))
+
+    def _taught(self, towers: np.ndarray, gold: sp.csr_matrix, docs: np.ndarray) -> Taught:
+        """What classifiers are learned from: the documents ``docs`` (n_docs,) bool, with ``gold``."""
+        return Taught(
+            self.encoder,
+            self.work / WORDS,
+            towers,
+            gold,
+            np.flatnonzero(docs),
+            ~self.source.labels.retired,
+            same_text(self.source.labels),
+            self.settings.run.seed,
+            self.work / "linear",
+            self._bar,
+        )
 
     @stage("putting together")
     def _whole(
@@ -157,30 +184,6 @@ class Builder:
             frequency = frequency * prototypes.any(axis=1)  # as Model.counted
         return LabelParts(labels.towers, middle, self.encoder.dense_dim, frequency, prototypes)
 
-    def summary(self, model: Model) -> list[str]:
-        """What the user should know of the model."""
-        choice = model.index.choice
-        lines = [f"index.kind={model.index.kind}: {choice}"] if choice else []
-        lines.append(state(model))
-        if self.source.n_dev:
-            lines.append(self._judged())
-        missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
-        if len(missing):
-            named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
-            lines.append(
-                f"{counted(len(missing), 'label')} without words and documents, not scoreable yet: {named}"
-            )
-        if self.training and self.encoder.trained is None:
-            lines.append("no document has a label of the label set, so nothing was trained")
-        if model.index.notice:
-            lines.append(model.index.notice)
-        return lines
-
-    def _judged(self) -> str:
-        judges, rest = int(self.held.sum()), self.source.n_dev
-        share = "" if judges == rest else f"{judges:,} of "
-        return f"fitted on {share}{counted(rest, 'document')} of --dev, which the model does not hold"
-
     @stage("words")
     def _lexical(self) -> LexicalTower | GivenTower:
         settings = LexicalSettings(seed=self.settings.run.seed, **asdict(self.settings.encoder.lexical))
@@ -213,29 +216,20 @@ class Builder:
     @stage("documents")
     def _documents(self) -> tuple[np.ndarray, Encoded | None]:
         """(n_docs, dim) tower vectors, memory-mapped, and the held-out documents encoded."""
-        path = self.work / "towers.npy"
-        out, sample, start = NpyAppender(path, "float32", (self.encoder.dim,)), [], 0
-        windows = VectorWriter(self.work / "windows", self.encoder.dense_dim) if self.cache else None
-        features = FeatureWriter(self.work / "features") if self.training else None
+        kept = self.training is not None, self.settings.classifiers
+        files = DocumentFiles(self.work, self.encoder, *kept)
+        sample, start = [], 0
         with self._bar("encoding documents", "documents", len(self.source.ids)) as done:
             for batch in self.source.batches():
                 encoded = self._encode(batch)
-                out.append(encoded.towers)
-                if windows is not None and encoded.dense is not None:
-                    windows.append(encoded.dense)
-                if features is not None:
-                    features.append(encoded.features)
+                files.append(encoded)
                 sample.append(encoded.take(np.flatnonzero(self.held[start : start + len(batch)])))
                 start += len(batch)
                 done(len(batch))
-        out.close()
-        if windows is not None:
-            windows.close()
-        if features is not None:
-            features.close()
+        towers = files.close()
         if start != len(self.source.ids):
             raise InputError("the documents changed while they were read; run the command again")
-        return load_array(path), Encoded.concat(sample) if sample else None
+        return towers, Encoded.concat(sample) if sample else None
 
     def _train(self, labels: LabelVectors, towers: np.ndarray, rest: sp.csr_matrix) -> Trained:
         """Train on what the fit may know (``rest``), and judge by the held-out documents."""
@@ -265,7 +259,7 @@ class Builder:
     def _training_source(self, texts: LabelVectors, towers: np.ndarray) -> TrainingSource:
         assert self.training is not None
         return TrainingSource(
-            self.work / "features",
+            self.work / FEATURES,
             towers,
             self.encoder.dense_dim,
             texts,
@@ -282,7 +276,7 @@ class Builder:
         """(n_docs, dim) the untrained towers' columns and the trained tower's, memory-mapped."""
         path, base = self.work / f"towers-{name}.npy", self.encoder.untrained_dim
         out = NpyAppender(path, "float32", (base + trained.tower.dim,))
-        features = read_features(self.work / "features", self.encoder.lexical.n_features)
+        features = read_features(self.work / FEATURES, self.encoder.lexical.n_features)
         for start in range(0, len(towers), SHARD):
             block = np.asarray(towers[start : start + SHARD, :base])
             vectors = trained.tower.encode(
@@ -307,10 +301,11 @@ class Builder:
         memory: DocumentMemory,
         sample: Encoded | None,
         rest: sp.csr_matrix,
-    ) -> Weights:
+        learn: Callable[[LabelIndex], LinearLabels] | None,
+    ) -> tuple[Weights, LinearLabels | None]:
         gold, held, encoder = self.source.gold, self.held, self.encoder
         if sample is None or not held.any():
-            return Weights.unfitted(encoder)
+            return Weights.unfitted(encoder), None
         usable = np.random.default_rng(self.settings.run.seed).permutation(np.flatnonzero(sample.ok))
         active = ~self.source.labels.retired
         task = FitTask(
@@ -325,6 +320,7 @@ class Builder:
             self.work,
             self.settings.run.seed,
             _without_documents(rest) & ~_without_documents(gold[~self.apart]),
+            learn,
         )
         return task.fit()
 
@@ -373,7 +369,7 @@ class Builder:
 
         index = ExactIndex.written(self.work / "memory.npy", encoder.dim, "cosine", blocks())
         release(towers)
-        windows = read_vectors(self.work / "windows").first(n) if self.cache else None
+        windows = read_vectors(self.work / WINDOWS).first(n) if self.cache else None
         ids = pa.array(self.source.ids[:n], pa.large_string())
         return DocumentMemory(index, self.source.gold[:n], ids, windows)
 

@@ -6,6 +6,7 @@ compete as labels without documents; where that are too few, some labels are hid
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +17,10 @@ import torch
 from xmc.calibration import Calibration, is_gold
 from xmc.context import UNFITTED, context_features
 from xmc.encoders.dual import DualEncoder, Encoded
+from xmc.index.base import LabelIndex
 from xmc.index.exact import ExactIndex
 from xmc.index.matcher import LabelMatcher
+from xmc.linear import LinearLabels
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, fit_logistic, fit_mix, fit_probability
 from xmc.prototypes import DEFAULT as DEFAULT_PROTOTYPE
@@ -181,7 +184,8 @@ class FitTask:
     """The held-out documents (``encoded``, ``gold``), in random order, and the model without them.
 
     ``active`` (n_labels,) bool: labels that may be suggested; ``work``: a directory for large arrays;
-    ``hidden`` (n_labels,) bool: labels whose documents the fit does not know of, None: no label.
+    ``hidden`` (n_labels,) bool: labels whose documents the fit does not know of, None: no label; ``learn``:
+    gives the labels' classifiers as an index over the labels suggests, None: there are none.
     """
 
     encoder: DualEncoder
@@ -195,14 +199,20 @@ class FitTask:
     work: Path
     seed: int = 0
     hidden: np.ndarray | None = None
+    learn: Callable[[LabelIndex], LinearLabels] | None = None
 
-    def fit(self) -> Weights:
-        """Prototype mix first, then with its candidates everything else, each upon the one before."""
+    def fit(self) -> tuple[Weights, LinearLabels | None]:
+        """Prototype mix first, then with its candidates everything else, each upon the one before.
+
+        And the classifiers that the weights were fitted with.
+        """
         start = Weights.unfitted(self.encoder)
         if not self.gold.nnz:
-            return start
+            return start, None
         prototype = self._few()._prototype_mix(start.prototype)
         shortlister = self._shortlister(prototype)
+        linear = self.learn(shortlister.index) if self.learn else None
+        shortlister = replace(shortlister, linear=linear)
         with stage("fit: candidates"):
             found = shortlister.candidates(self.encoded)
         right = self._right(found)
@@ -212,7 +222,7 @@ class FitTask:
         pairs = found.of_doc, found.rows, log_odds
         with stage("fit: calibration"):
             calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed, self.hidden)
-        return replace(weights, reranker=head, calibration=calibration)
+        return replace(weights, reranker=head, calibration=calibration), linear
 
     def _few(self) -> FitTask:
         """The task with so many documents as weights of linear scores need."""

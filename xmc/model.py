@@ -19,6 +19,7 @@ from xmc.fit import Weights
 from xmc.index.base import LabelIndex
 from xmc.index.kinds import load_index, save_index
 from xmc.index.matcher import LabelMatcher
+from xmc.linear import LinearLabels
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, are_weights
 from xmc.prototypes import NAMES as PROTOTYPE_NAMES
@@ -30,7 +31,7 @@ from xmc.trained_labels import TrainedLabels
 KIND = "model"
 RERANKER = "reranker.safetensors"
 # Under which names parts are saved, besides the index and the memory.
-NAMES = {"encoder": "encoder", "matcher": "matcher", "trained": "trained_labels"}
+NAMES = {"encoder": "encoder", "matcher": "matcher", "trained": "trained_labels", "linear": "linear"}
 LABELS = "labels.arrow"
 # Where nothing of the labels changed but which of them are retired, that stands here.
 RETIRED = "retired.npy"
@@ -46,6 +47,7 @@ class Model:
     """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights.
 
     ``trained``: makes trained prototypes of new labels; None where nothing was trained, or not by texts.
+    ``linear``: the labels' classifiers, None where there are none.
     """
 
     labels: LabelSet
@@ -56,6 +58,7 @@ class Model:
     weights: Weights
     id: str = ""
     trained: TrainedLabels | None = None
+    linear: LinearLabels | None = None
 
     @property
     def frequency(self) -> np.ndarray:
@@ -86,7 +89,8 @@ class Model:
 
     def shortlister(self) -> Shortlister:
         """What finds candidates among this model's labels."""
-        return Shortlister(self.encoder, self.index, self.matcher, self._voters(), self.scoreable)
+        voters, scoreable = self._voters(), self.scoreable
+        return Shortlister(self.encoder, self.index, self.matcher, voters, scoreable, linear=self.linear)
 
     def _voters(self) -> DocumentMemory | None:
         """The memory, in which documents count less for labels that count as labels without documents.
@@ -156,6 +160,9 @@ class Model:
         trained = None
         if "trained_labels/learned.npy" in names and encoder.trained is not None:
             trained = TrainedLabels.load(artifact.directory("trained_labels"), len(labels), encoder.trained)
+        linear = None
+        if "linear/weights.npz" in names:
+            linear = LinearLabels.load(artifact.directory("linear"))
         weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
         if RERANKER in names:
             n_towers = len(encoder.towers)
@@ -164,7 +171,7 @@ class Model:
         if "calibration/curves.json" in names:
             calibration = Calibration.load(artifact.directory("calibration"), len(labels))
             weights = replace(weights, calibration=calibration)
-        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id, trained=trained)
+        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id, trained, linear)
         model.check(path)
         return model
 
@@ -181,6 +188,9 @@ class Model:
         if self.matcher is not None:
             found = (self.matcher.n_labels, self.matcher.features.shape[1])
             shapes.append(("matcher", found, (n_labels, self.encoder.lexical.n_features)))
+        if self.linear is not None:
+            wanted = (n_labels, self.encoder.lexical.n_features)
+            shapes.append(("linear", self.linear.weights.shape, wanted))
         if self.memory is not None:
             shapes.append(("memory", (n_labels, self.memory.index.dim), (n_labels, dim)))
             if self.memory.windows is not None:

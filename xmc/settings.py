@@ -191,6 +191,7 @@ class BuildSettings:
     index: IndexSettings = field(default_factory=IndexSettings)
     run: RunSettings = field(default_factory=RunSettings, metadata=_only())
     strict: bool = False
+    classifiers: bool = True
     read: ReadOptions = field(default_factory=ReadOptions, metadata=_only())
 
     def validate(self) -> None:

@@ -12,6 +12,7 @@ from xmc.encoders.dual import DualEncoder, Encoded
 from xmc.index.base import LabelIndex, Shortlist
 from xmc.index.kernel import pair_scores
 from xmc.index.matcher import LabelMatcher, best_columns
+from xmc.linear import LinearLabels, strongest
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix
 from xmc.prototypes import label_kinds
@@ -20,7 +21,7 @@ N_PROTOTYPES = 200  # candidates from the label index
 N_MATCHES = 100  # candidates from the matcher
 N_NEIGHBOURS = 50  # documents whose labels are candidates
 
-SOURCES = ("prototype", "cosine", "containment", "lead", "votes")
+SOURCES = ("prototype", "cosine", "containment", "lead", "votes", "linear")
 KINDS = ("", "*seen", "*frequency")
 NAMES = (*(f"{source}{kind}" for source in SOURCES for kind in KINDS), "seen", "frequency")
 # As in xmc.prototypes; without a dense tower the words' own scores have to carry more.
@@ -32,8 +33,8 @@ DEFAULT_WORDS = Mix.of(NAMES, prototype=0.1, cosine=16, containment=5, lead=5, v
 class Candidates:
     """Candidate labels of n documents; document i owns ``indptr[i]:indptr[i + 1]``, in row order.
 
-    ``features`` (n_candidates, len(SOURCES)): the prototype's score, the matcher's three, and the neighbours'
-    votes; ``neighbours``: the documents that voted, None without a memory.
+    ``features`` (n_candidates, len(SOURCES)): the prototype's score, the matcher's three, the neighbours'
+    votes and the classifier's score; ``neighbours``: the documents that voted, None without a memory.
     """
 
     indptr: np.ndarray
@@ -57,8 +58,9 @@ class Candidates:
 class Shortlister:
     """Finds candidates: the label index, the lexical matcher and the labels of neighbours.
 
-    ``matcher`` and ``memory`` may be None. ``scoreable`` (n_labels,) bool: labels in the index and not
-    retired. ``among``: the documents of the memory that may be neighbours, None: all.
+    ``matcher``, ``memory`` and ``linear``, which only scores what was found, may be None. ``scoreable``
+    (n_labels,) bool: labels in the index and not retired. ``among``: the documents of the memory that may be
+    neighbours, None: all.
     """
 
     encoder: DualEncoder
@@ -67,6 +69,7 @@ class Shortlister:
     memory: DocumentMemory | None
     scoreable: np.ndarray
     among: np.ndarray | None = None
+    linear: LinearLabels | None = None
 
     def candidates(
         self, encoded: Encoded, allowed: np.ndarray | None = None, k: int = N_PROTOTYPES
@@ -90,6 +93,9 @@ class Shortlister:
         features[:, 1:4] = matched
         if votes.nnz:
             features[:, 4] = np.asarray(votes[of_doc, rows]).ravel()
+        if self.linear is not None:
+            words = strongest(encoded.features, self.encoder.lexical.n_words)
+            features[:, 5] = self.linear.scores(words, of_doc, rows)
         return Candidates(np.searchsorted(of_doc, np.arange(len(queries) + 1)), rows, features, neighbours)
 
     def trained_scores(self, encoded: Encoded, found: Candidates) -> np.ndarray:

@@ -11,14 +11,14 @@ from xmc.rerank.fitting import scores
 from xmc.rerank.head import RerankHead
 from xmc.rerank.inputs import N_BEST, rerank_inputs
 from xmc.rerank.run import merged, rescored
-from xmc.shortlist import Candidates
+from xmc.shortlist import SOURCES, Candidates
 
 FLOATS = st.floats(-30, 30, width=32)
 
 
 def candidates(counts: list[int]) -> Candidates:
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Candidates(indptr, np.arange(indptr[-1]), np.zeros((indptr[-1], 5), np.float32), None)
+    return Candidates(indptr, np.arange(indptr[-1]), np.zeros((indptr[-1], len(SOURCES)), np.float32), None)
 
 
 def best_places(found: Candidates, log_odds: np.ndarray, n_best: int) -> np.ndarray:

@@ -41,7 +41,9 @@ def refolded(model: Model, rows: np.ndarray, before: Model, show: str = "off") -
     parts = LabelParts(texts, middle, dense, frequency, prototypes)
     index = model.index.copy()
     _put(index, rows, parts.fold(model.weights.prototype, encoder.scale))
-    return replace(model, index=index)
+    # What taught the classifier of a label that has no document any more is gone.
+    linear = model.linear and model.linear.without(rows[model.frequency[rows] == 0])
+    return replace(model, index=index, linear=linear)
 
 
 def encoded_texts(model: Model, rows: np.ndarray, show: str) -> tuple[np.ndarray, np.ndarray]:

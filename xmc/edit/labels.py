@@ -67,7 +67,7 @@ def restore_labels(model: Model, rows: np.ndarray, show: str = "off") -> tuple[M
     """The model that suggests the labels in (n,) rows again, and how many of them were retired.
 
     Their vectors are the same as before; one that ``compact_labels`` took out is made anew from the label's
-    text and documents, without its trained prototype.
+    text and documents, without its trained prototype and its classifier.
     """
     rows = np.unique(rows)
     rows = rows[model.labels.retired[rows]]
@@ -95,16 +95,18 @@ def compact_labels(model: Model) -> tuple[Model, int]:
         matcher = matcher.replaced(
             retired, matcher.features[:0], np.zeros(len(retired) + 1, np.int64), matcher.n_labels
         )
-    return replace(model, index=index, matcher=matcher, memory=_compacted_memory(model)), len(gone)
+    linear = None if model.linear is None else model.linear.without(retired)
+    memory = _compacted_memory(model)
+    return replace(model, index=index, matcher=matcher, memory=memory, linear=linear), len(gone)
 
 
 def _with_labels(model: Model, labels: LabelSet, rows: np.ndarray, show: str) -> Model:
     """The model with another label set, in which the labels in (n,) rows are new or have other names."""
     memory = None if model.memory is None else model.memory.widened(len(labels))
     weights = model.weights.widened(len(labels))
-    changed = replace(
-        model, labels=labels, matcher=named(model, rows, labels), memory=memory, weights=weights
-    )
+    linear = None if model.linear is None else model.linear.widened(len(labels))
+    matcher = named(model, rows, labels)
+    changed = replace(model, labels=labels, matcher=matcher, memory=memory, weights=weights, linear=linear)
     return refolded(changed, rows, model, show)
 
 

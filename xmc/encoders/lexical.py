@@ -126,6 +126,11 @@ class SparseTower:
         """How many features a document has at most."""
         return len(self.idf)
 
+    @property
+    def n_words(self) -> int:
+        """How many of them, the first ones, are not parts of others."""
+        return len(self.idf)
+
     def project(self, features: sp.csr_matrix) -> np.ndarray:
         """(n, dim) float32 unit rows of (n, n_features) features; an empty row stays zero."""
         if self._projection is None:
@@ -139,6 +144,11 @@ class LexicalTower(SparseTower):
     def __init__(self, settings: LexicalSettings, keys: np.ndarray, idf: np.ndarray) -> None:
         super().__init__(settings, idf)
         self.keys = keys
+
+    @property
+    def n_words(self) -> int:
+        """How many features, the first ones, are words and pairs of the vocabulary."""
+        return len(self.keys)
 
     @property
     def n_features(self) -> int:

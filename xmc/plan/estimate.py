@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xmc.builder import SMALL
 from xmc.fit import ENOUGH, HELD_OUT_SHARE, MAX_HELD_OUT
 from xmc.plan.probe import BuildProbe
 from xmc.plan.training import TrainProbe
@@ -45,13 +46,16 @@ class Size:
 class Scale:
     """How ``whole`` compares to ``sample``; ``search``: what a row more costs a query.
 
-    ``characters``: of the sample's documents, and of its labels.
+    ``characters``: of the sample's documents, and of its labels; ``classifiers``, ``read``: for each of the
+    sample's, labels that get one, and documents that all of them together are learned from.
     """
 
     whole: Size
     sample: Size
     search: Cost
     characters: tuple[int, int] = (1, 0)
+    classifiers: float = 1.0
+    read: float = 1.0
 
     @property
     def docs(self) -> float:
@@ -89,6 +93,7 @@ class Scale:
 def build_stages(probe: BuildProbe, scale: Scale) -> dict[str, Cost]:
     """The stages of building all, but for reading and training."""
     found, docs, labels = probe.stages, scale.docs, scale.labels
+    again = scale.whole.n_held > SMALL * scale.whole.n_docs  # as for the sample
     both = (scale.whole.n_docs + scale.whole.n_labels) / (scale.sample.n_docs + scale.sample.n_labels)
     passes = n_passes(scale.whole.n_held) / n_passes(scale.sample.n_held)
     factors = {
@@ -100,6 +105,7 @@ def build_stages(probe: BuildProbe, scale: Scale) -> dict[str, Cost]:
         "fit: reranker": scale.held * passes,
         "fit: calibration": scale.held,
         "remembering": docs,
+        "classifiers": scale.read * (1.0 if again else 0.5),
         "putting together": both,
         "writing": both,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import scipy.sparse as sp
 
 from xmc.encoders.lexical import LexicalTower
+from xmc.linear import STRONGEST
 from xmc.plan.estimate import Scale
 from xmc.plan.probe import BuildProbe
 from xmc.plan.training import TrainProbe, expected_features
@@ -137,6 +138,8 @@ def _model(probe: BuildProbe, scale: Scale, of: Widths, training: TrainProbe | N
         "labels.arrow": scale.labels,
         "matcher/": scale.labels,
         "trained_labels/": 1.0,
+        # The more documents a classifier reads, the more words it has weights for, not in proportion.
+        "linear/": scale.classifiers**0.3 * scale.read**0.7,
     }
     total = float(embeddings)
     for name, size in probe.sizes.items():
@@ -145,7 +148,7 @@ def _model(probe: BuildProbe, scale: Scale, of: Widths, training: TrainProbe | N
 
 
 def _work(of: Widths, scale: Scale, training: TrainProbe | None, again: bool) -> int:
-    """Bytes beside the model: vectors, twice of labels; features of their names.
+    """Bytes beside the model: vectors, twice of labels; features of their names; words for classifiers.
 
     For training also features of all texts, vectors of documents anew and two checkpoints.
     """
@@ -153,6 +156,7 @@ def _work(of: Widths, scale: Scale, training: TrainProbe | None, again: bool) ->
     window = of.dense * (NUMBER + NUMBER // 2 * of.windows)
     total = n_docs * (NUMBER * of.untrained + 2 * window) + n_labels * window
     total += n_labels * (NUMBER * (2 * of.untrained + of.trained + of.dense + 1) + ENTRY * of.name_entries)
+    total += n_docs * ENTRY * min(STRONGEST, of.doc_entries)
     if training is not None:
         anew = NUMBER * (of.untrained + of.trained) * (2 if again else 1)
         total += n_docs * (anew + 2 * ENTRY * of.doc_entries) + 2 * training.checkpoint

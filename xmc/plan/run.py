@@ -21,6 +21,7 @@ from xmc.progress import progress
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import Source, read_source
 from xmc.stages import Cost, measured, resident
+from xmc.taught import learned_from
 from xmc.train.run import recipe_for
 
 WARM_UP = 150, 300  # documents and labels
@@ -161,7 +162,9 @@ class _Job:
 
     def _scale(self, probe: BuildProbe) -> Scale:
         search = probe_search(probe.model.encoder.dim, self.settings.run.seed)
-        return Scale(self.whole, self.part, search, _characters(self.sample))
+        both = zip(learned_from(self.source.gold), learned_from(self.sample.gold), strict=True)
+        more = [whole / max(1, part) for whole, part in both]
+        return Scale(self.whole, self.part, search, _characters(self.sample), *more)
 
     def _plan(
         self,

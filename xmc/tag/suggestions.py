@@ -19,7 +19,7 @@ NO_VECTOR = "no_vector"
 BELOW_THRESHOLD = "below_threshold"
 NO_ALLOWED_LABEL = "no_allowed_label"
 # What a label's log odds are the sum of; see `xmc.tag.shares`.
-PARTS = ("average", "prototype", "trained", "words", "neighbours", "frequency", "reranker")
+PARTS = ("average", "prototype", "trained", "linear", "words", "neighbours", "frequency", "reranker")
 
 
 @dataclass(frozen=True)
