@@ -12,6 +12,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -51,15 +52,20 @@ class LinearData:
 
     def tasks(self, labels: np.ndarray) -> Iterator[Task]:
         """What each of the (n,) ``labels`` is learned from."""
-        gold, proposed = self.gold.tocsc(), self.proposed.tocsc()
-        named = (self.gold.data, self.same_text[self.gold.indices], self.gold.indptr)
-        carried = sp.csr_matrix(named, self.gold.shape).tocsc()
+        gold, proposed, carried = self._by_label
         for label in labels.tolist():
             right, not_wrong = _column(gold, label), _column(carried, int(self.same_text[label]))
             some = np.random.default_rng([self.seed, label]).choice(self.docs, N_RANDOM)
             wrong = np.setdiff1d(np.concatenate([some, _column(proposed, label)]), not_wrong)
             rows = np.union1d(right, wrong)
             yield rows, np.isin(rows, right)
+
+    @cached_property
+    def _by_label(self) -> tuple[sp.csc_matrix, sp.csc_matrix, sp.csc_matrix]:
+        """``gold`` and ``proposed`` by label, and gold labels by the number of their text."""
+        named = (self.gold.data, self.same_text[self.gold.indices], self.gold.indptr)
+        carried = sp.csr_matrix(named, self.gold.shape)
+        return self.gold.tocsc(), self.proposed.tocsc(), carried.tocsc()
 
     def identity(self, labels: np.ndarray) -> str:
         """Changes with anything that the classifiers of ``labels`` depend on."""
