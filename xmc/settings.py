@@ -22,7 +22,7 @@ KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local", "ray")
 ON_BAD_DOCUMENT = ("quarantine", "error")
 LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
-DENSE = ("frozen", "last", "full")
+DENSE = ("frozen", "last", "full", "lora")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 

@@ -41,7 +41,7 @@ def probe_tuning(model: Model, sample: Source, settings: TrainSettings, n_docs: 
     known = Tunable(sample, texts, encoder.dense, words, model.matcher, held, settings, 0)
     data = known.data(docs, sample.gold[docs])
     with measured() as whole:
-        tuner = Tuner(encoder.dense, data, settings.dense == "last", 0)
+        tuner = Tuner(encoder.dense, data, settings.dense, 0)
         if not len(tuner.docs):
             return None
         tuner.learn(tuner.docs[:2])  # the first step makes room

@@ -27,17 +27,19 @@ from xmc.artifacts import ArtifactWriter, is_artifact
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.leads import LEAD_SHARE
 from xmc.encoders.windows import Windows, batches
-from xmc.errors import TrainingError
+from xmc.errors import SettingError, TrainingError
 from xmc.train.batches import epoch_order
 from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
 from xmc.train.data import namesakes
 from xmc.train.loop import DIVERGED, SAVE_EVERY
+from xmc.train.lora import adapt, merge
 from xmc.train.losses import decoupled_softmax
 
 BATCH = 64  # documents of a step
 N_HARD = 4  # hard wrong labels of a document in a step
 SCALE = 20.0  # of a cosine, as a logit
 RATE, DECAY, LONGEST_STEP = 5e-5, 1e-2, 1.0
+LOW_RANK_RATE = 10.0  # times RATE, for adapters
 WARM_UP = 20  # steps
 BUDGET = 4096  # tokens that go through the model at once
 EPOCHS = 1
@@ -85,7 +87,7 @@ class TuningData:
 def tune(
     tower: DenseTower,
     data: TuningData,
-    last_layers: bool,
+    how: str,
     rate: float,
     seed: int,
     work: Path,
@@ -94,21 +96,24 @@ def tune(
 ) -> Path:
     """The folder of the tuned tower, in ``work``; taken as it is where it was made before.
 
-    ``last_layers``: only the upper half of the model's layers is trained, else all of it. ``rate``: factor on
-    the lengths of the steps. ``report`` gets a line an epoch.
+    ``how``: ``last`` (the upper half of the model's layers is trained), ``full`` (all of it) or ``lora``
+    (low-rank adapters of all layers, put into the weights at the end). ``rate``: factor on the lengths of the
+    steps. ``report`` gets a line an epoch.
 
     Raises:
         TrainingError: the loss is no number.
+        SettingError: the model has no linear layers to adapt.
     """
-    parts = [tower.sha256, tower.dtype, str(last_layers), str(rate), str(seed), data.digest()]
+    parts = [tower.sha256, tower.dtype, how, str(rate), str(seed), data.digest()]
     identity = hashlib.sha256(" ".join(parts).encode()).hexdigest()
     folder = work / f"encoder-{identity[:16]}"
     if is_artifact(folder):
         return folder
-    tuner = Tuner(tower, data, last_layers, seed, rate)
+    tuner = Tuner(tower, data, how, seed, rate)
     with bar("tuning", tuner.n_steps) as tick:
         tuner.run(Checkpoints(work / "checkpoints", identity), report, tick)
     with ArtifactWriter(folder, KIND, built_by="xmc train") as writer:
+        merge(tuner.model)
         tower.save(writer.path, tuner.model)
     return folder
 
@@ -116,14 +121,13 @@ def tune(
 class Tuner:
     """One run over the documents; all its state is in here."""
 
-    def __init__(
-        self, tower: DenseTower, data: TuningData, last_layers: bool, seed: int, rate: float = 1.0
-    ) -> None:
-        self.tower, self.data, self.seed, self.rate = tower, data, seed, RATE * rate
+    def __init__(self, tower: DenseTower, data: TuningData, how: str, seed: int, rate: float = 1.0) -> None:
+        self.tower, self.data, self.seed = tower, data, seed
+        self.rate = rate * RATE * (LOW_RANK_RATE if how == "lora" else 1)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)  # weights that the files lack, as of a pooler that is not used
+            torch.manual_seed(seed)  # adapters; weights that the files lack, as of a pooler that is not used
             self.model, self.forward = tower.trainable()
-        choose_weights(self.model, last_layers)
+            choose_weights(self.model, how)
         self.weights = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.adam = torch.optim.AdamW(self.weights.values(), lr=self.rate, weight_decay=DECAY)
         self._known = _has_windows(data.texts.labels)
@@ -230,13 +234,25 @@ class Tuner:
         self.adam.load_state_dict(adam_state(self.adam, tensors))
 
 
-def choose_weights(model: Any, last_layers: bool) -> None:
-    """Mark the weights that are trained: all, or those of the upper half of the layers."""
+def choose_weights(model: Any, how: str) -> None:
+    """Mark the weights that are trained: all, those of the upper half of the layers, or adapters, made here.
+
+    Raises:
+        SettingError: there are no linear layers to adapt.
+    """
     layers = layers_of(model)
-    if not last_layers or layers is None:
+    if how == "full" or (how == "last" and layers is None):
         model.requires_grad_(True)
         return
     model.requires_grad_(False)
+    if how == "lora":
+        if not adapt(layers or [model]):
+            raise SettingError(
+                f"train.dense=lora: {type(model).__name__} has no linear layers; "
+                "wanted some, or train.dense=full"
+            )
+        return
+    assert layers is not None
     for layer in layers[len(layers) // 2 :]:
         layer.requires_grad_(True)
 
