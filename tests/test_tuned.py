@@ -58,8 +58,8 @@ def learned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TuningData, str]]:
     """What is handed to the tuning, which is not done."""
     seen: list[tuple[TuningData, str]] = []
 
-    def instead(tower: DenseTower, data: TuningData, how: str, *rest: object) -> Path:
-        seen.append((data, how))
+    def instead(tower: DenseTower, data: TuningData, settings: TrainSettings, *rest: object) -> Path:
+        seen.append((data, settings.dense))
         return Path("tuned")
 
     monkeypatch.setattr(tuned, "tune", instead)

@@ -13,8 +13,8 @@ from tests.encoders.tiny import tiny_model
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.windows import tokenise
 from xmc.errors import SettingError
+from xmc.train.embedder import choose_weights
 from xmc.train.lora import LowRank, adapt, merge
-from xmc.train.tuning import choose_weights
 
 KINDS = [
     ("BertModel", {}),
