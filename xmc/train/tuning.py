@@ -35,6 +35,7 @@ from xmc.train.embedder import Embedder
 from xmc.train.loop import DIVERGED, SAVE_EVERY
 from xmc.train.lora import merge
 from xmc.train.losses import decoupled_softmax
+from xmc.train.processes import team
 
 BATCH, LARGE_BATCH = 64, 1024  # documents of a step
 ENOUGH_STEPS = 200  # of a pass, before steps become larger
@@ -126,7 +127,7 @@ class Tuner:
         self.batch = documents_of_step(settings.batch, data.gold.shape[0], tower.device)
         self.rate = settings.rate * RATE * (LOW_RANK_RATE if settings.dense == "lora" else 1)
         self.embedder = Embedder(tower, settings.dense, seed)
-        self.weights = self.embedder.weights
+        self.weights, self.team = self.embedder.weights, team()
         self.adam = torch.optim.AdamW(self.weights.values(), lr=self.rate, weight_decay=DECAY)
         self._known = _has_windows(data.texts.labels)
         taught = data.gold[:, np.flatnonzero(self._known)].getnnz(axis=1) > 0
@@ -145,6 +146,7 @@ class Tuner:
     ) -> None:
         """Train to the end, from the newest checkpoint if there is one."""
         self._resume(checkpoints)
+        self.team.join(self.tower)
         tick(self.step)
         saved = time.monotonic()
         while self.step < self.n_steps:
@@ -170,6 +172,7 @@ class Tuner:
             raise TrainingError(DIVERGED.format(f"dense tower, step {self.step + 1}: the loss is {loss}"))
         self.adam.zero_grad()
         loss.backward()
+        self.team.add_up(self.weights.values())
         nn.utils.clip_grad_norm_(self.weights.values(), LONGEST_STEP)
         self.adam.step()
         return float(loss.detach())
@@ -202,7 +205,7 @@ class Tuner:
         leads, names = texts.leads.indptr[rows[led]], texts.labels.indptr[labels]
         chosen = [(texts.documents, drawn), (texts.leads, leads), (texts.labels, names)]
         ids, lengths = zip(*(self.tower.laid(*windows) for windows in chosen), strict=True)
-        vectors = self.embedder(np.concatenate(ids), np.concatenate(lengths))
+        vectors = self.team.vectors(self.embedder, np.concatenate(ids), np.concatenate(lengths))
         bodies, heads, of_labels = vectors.split([len(rows), len(led), len(labels)])
         places = torch.from_numpy(led).to(vectors.device)
         heads = torch.zeros_like(bodies).index_copy(0, places, heads)
