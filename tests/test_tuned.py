@@ -54,12 +54,12 @@ def known(tower: DenseTower, tmp_path: Path) -> Tunable:
 
 
 @pytest.fixture
-def learned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TuningData, bool]]:
+def learned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TuningData, str]]:
     """What is handed to the tuning, which is not done."""
-    seen: list[tuple[TuningData, bool]] = []
+    seen: list[tuple[TuningData, str]] = []
 
-    def instead(tower: DenseTower, data: TuningData, last_layers: bool, *rest: object) -> Path:
-        seen.append((data, last_layers))
+    def instead(tower: DenseTower, data: TuningData, settings: TrainSettings, *rest: object) -> Path:
+        seen.append((data, settings.dense))
         return Path("tuned")
 
     monkeypatch.setattr(tuned, "tune", instead)
@@ -72,8 +72,8 @@ def run(known: Tunable, work: Path, **settings: str) -> Path | None:
 
 def test_documents_held_out_and_their_copies_are_not_learned_from(known, learned, tmp_path):
     assert run(known, tmp_path) == Path("tuned")
-    (data, last_layers), docs = learned[0], [1, 2, 4, 5, 6, 7, 8, 9, 10]
-    assert last_layers
+    (data, how), docs = learned[0], [1, 2, 4, 5, 6, 7, 8, 9, 10]
+    assert how == "last"
     assert (data.gold != known.source.gold[docs]).nnz == 0
     assert np.diff(data.texts.documents.indptr).tolist() == [1] * len(docs)
     assert np.diff(data.texts.leads.indptr).tolist() == [1] * len(docs)
@@ -90,10 +90,10 @@ def test_labels_whose_names_match_come_as_hard_ones(known, learned, tmp_path):
     assert (hard[:, 3:] == -1).all()
 
 
-@pytest.mark.parametrize(("how", "wanted"), [("last", True), ("full", False)])
-def test_which_layers_are_asked_for(known, learned, tmp_path, how, wanted):
+@pytest.mark.parametrize("how", ["last", "full", "lora"])
+def test_what_is_trained_is_as_asked_for(known, learned, tmp_path, how):
     run(known, tmp_path, dense=how)
-    assert learned[0][1] == wanted
+    assert learned[0][1] == how
 
 
 def test_frozen_stays_as_it_is(known, learned, tmp_path):

@@ -47,6 +47,7 @@ from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.stages import stage
 from xmc.taught import Taught
+from xmc.train.processes import team
 from xmc.train.run import Split, Trained, TrainingSource, train
 from xmc.trained_labels import TrainedLabels
 from xmc.tuned import Tunable
@@ -86,6 +87,7 @@ class Builder:
     def model(self) -> Model:
         """The whole model, in memory or memory-mapped from the work directory."""
         self._tune()
+        team().dismiss()
         (labels, matcher), gold = self._labels(), self.source.gold
         towers, sample = self._documents()
         named = np.zeros(gold.shape[1], bool) if matcher is None else np.diff(matcher.starts) > 0

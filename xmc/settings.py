@@ -22,7 +22,7 @@ KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local", "ray")
 ON_BAD_DOCUMENT = ("quarantine", "error")
 LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
-DENSE = ("frozen", "last", "full")
+DENSE = ("frozen", "last", "full", "lora")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")
 
@@ -200,11 +200,15 @@ class BuildSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How the trained tower and the prototypes are fitted. ``epochs`` None: by the number of documents."""
+    """How the trained tower and the prototypes are fitted.
+
+    ``epochs`` None: by the number of documents; ``batch`` None: by the device, too.
+    """
 
     epochs: int | None = _named(None, {"auto": None})
     loss: str = "auto"
     dense: str = "frozen"
+    batch: int | None = _named(None, {"auto": None})
     metric: str = "ndcg"
     dim: int = 384
     max_features: int = 150_000
@@ -216,6 +220,8 @@ class TrainSettings:
             require_whole("train.epochs", self.epochs, 1)
         require_one_of("train.loss", self.loss, LOSSES)
         require_one_of("train.dense", self.dense, DENSE)
+        if self.batch is not None:
+            require_whole("train.batch", self.batch, 1)
         require_one_of("train.metric", self.metric, METRICS)
         require_whole("train.dim", self.dim, 8)
         require_whole("train.max_features", self.max_features, 1)

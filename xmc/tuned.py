@@ -51,9 +51,7 @@ class Tunable:
         docs = np.flatnonzero(np.diff(rest.indptr) > 0)
         if not len(docs):
             return None
-        last_layers = self.settings.dense == "last"
-        data, rate = self.data(docs, rest[docs]), self.settings.rate
-        return tune(self.tower, data, last_layers, rate, self.seed, work, report, bar)
+        return tune(self.tower, self.data(docs, rest[docs]), self.settings, self.seed, work, report, bar)
 
     def _known_gold(self, work: Path) -> sp.csr_matrix:
         """(n_docs, n_labels) the gold labels that the fit will know, and so the tower may."""

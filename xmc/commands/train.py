@@ -26,9 +26,14 @@ def add_arguments(parser: CommandParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: TrainingSettings) -> None:
-    """Train the model."""
+    """Train the model, or, in another process than the first of several, help to."""
     if not args.docs:
         raise SettingError("--docs F is missing; without tagged documents use `xmc index`")
     from xmc.build import build_model
+    from xmc.train import processes
 
-    build_model(args.labels, args.docs, args.filter, args.out, settings, args.dev)
+    if processes.following():
+        processes.follow(settings)
+        return
+    with processes.leading(settings):
+        build_model(args.labels, args.docs, args.filter, args.out, settings, args.dev)

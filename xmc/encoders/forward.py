@@ -54,11 +54,18 @@ class PaddedForward(Forward):
 
     def embed(self, ids: np.ndarray, lengths: np.ndarray) -> torch.Tensor:
         """The same vectors where they were computed, with gradients outside of inference mode."""
+        return self.vectors(*self.padded(ids, lengths))
+
+    def padded(self, ids: np.ndarray, lengths: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """(n_windows, width) int64 token ids, filled up, and bool where they are tokens, on the device."""
         inside = np.arange(self.widths(lengths).max()) < lengths[:, None]
         padded = np.full(inside.shape, self._pad, np.int64)
         padded[inside] = ids
-        mask = self._move(inside)
-        hidden = self._model(input_ids=self._move(padded), attention_mask=mask.long())[0]
+        return self._move(padded), self._move(inside)
+
+    def vectors(self, padded: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(n_windows, dim) unit vectors of what :meth:`padded` gave."""
+        hidden = self._model(input_ids=padded, attention_mask=mask.long())[0]
         if self._pooling == "cls":
             vectors = hidden[:, 0].float()
         else:

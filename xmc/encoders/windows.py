@@ -195,7 +195,7 @@ def lay(windows: Windows, rows: np.ndarray, prefix: np.ndarray, suffix: np.ndarr
     """Token ids (n_tokens,) int64 of some windows end to end, each between its special tokens."""
     full = windows.lengths[rows] + len(prefix) + len(suffix)
     ends = np.cumsum(full)
-    source = np.arange(ends[-1]) + np.repeat(windows.starts[rows] - len(prefix) - ends + full, full)
+    source = np.arange(full.sum()) + np.repeat(windows.starts[rows] - len(prefix) - ends + full, full)
     out = windows.ids.take(source, mode="clip").astype(
         np.int64
     )  # the special tokens' places hold anything yet

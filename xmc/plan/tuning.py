@@ -12,10 +12,11 @@ from xmc.model import Model
 from xmc.settings import TrainSettings
 from xmc.source import Source
 from xmc.stages import Cost, measured
-from xmc.train.tuning import BATCH, EPOCHS, Tuner
+from xmc.train.tuning import EPOCHS, Tuner, documents_of_step
 from xmc.tuned import Tunable
 
 NUMBER = 4  # bytes of a float32
+ENOUGH = 256  # documents of a step beyond which a document costs the same
 STATES = 3  # numbers of a weight in a checkpoint: itself and two moments
 
 
@@ -33,21 +34,24 @@ def probe_tuning(model: Model, sample: Source, settings: TrainSettings, n_docs: 
 
     None where there is no dense tower or nothing to learn.
     """
-    encoder, docs = model.encoder, np.flatnonzero(np.diff(sample.gold.indptr) > 0)[:BATCH]
-    words = encoder.lexical
-    if encoder.dense is None or model.matcher is None or not isinstance(words, LexicalTower) or not len(docs):
+    encoder, words = model.encoder, model.encoder.lexical
+    if encoder.dense is None or model.matcher is None or not isinstance(words, LexicalTower):
+        return None
+    batch = documents_of_step(settings.batch, n_docs, encoder.dense.device)
+    docs = np.flatnonzero(np.diff(sample.gold.indptr) > 0)[: min(batch, ENOUGH)]
+    if not len(docs):
         return None
     held, texts = np.zeros(len(sample.ids), bool), label_texts(sample.labels)
     known = Tunable(sample, texts, encoder.dense, words, model.matcher, held, settings, 0)
     data = known.data(docs, sample.gold[docs])
     with measured() as whole:
-        tuner = Tuner(encoder.dense, data, settings.dense == "last", 0)
+        tuner = Tuner(encoder.dense, data, settings, 0)
         if not len(tuner.docs):
             return None
         tuner.learn(tuner.docs[:2])  # the first step makes room
         with measured() as step:
             tuner.learn(tuner.docs)
     n_numbers = sum(weight.numel() for weight in tuner.weights.values())
-    n_like_it = EPOCHS * -(-n_docs // BATCH) * BATCH / len(tuner.docs)
+    n_like_it = EPOCHS * n_docs / len(tuner.docs)
     added = max(whole[0].peak, step[0].peak) - whole[0].before
     return TuningProbe(step[0].times(n_like_it), max(0, added), 2 * STATES * NUMBER * n_numbers)

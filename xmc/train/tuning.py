@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,20 +25,25 @@ from torch.nn import functional
 from xmc.artifacts import ArtifactWriter, is_artifact
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.leads import LEAD_SHARE
-from xmc.encoders.windows import Windows, batches
+from xmc.encoders.windows import Windows
 from xmc.errors import TrainingError
+from xmc.settings import TrainSettings
 from xmc.train.batches import epoch_order
 from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
 from xmc.train.data import namesakes
+from xmc.train.embedder import Embedder
 from xmc.train.loop import DIVERGED, SAVE_EVERY
+from xmc.train.lora import merge
 from xmc.train.losses import decoupled_softmax
+from xmc.train.processes import team
 
-BATCH = 64  # documents of a step
+BATCH, LARGE_BATCH = 64, 1024  # documents of a step
+ENOUGH_STEPS = 200  # of a pass, before steps become larger
 N_HARD = 4  # hard wrong labels of a document in a step
 SCALE = 20.0  # of a cosine, as a logit
 RATE, DECAY, LONGEST_STEP = 5e-5, 1e-2, 1.0
+LOW_RANK_RATE = 10.0  # times RATE, for adapters
 WARM_UP = 20  # steps
-BUDGET = 4096  # tokens that go through the model at once
 EPOCHS = 1
 KIND = "encoder"
 
@@ -85,8 +89,7 @@ class TuningData:
 def tune(
     tower: DenseTower,
     data: TuningData,
-    last_layers: bool,
-    rate: float,
+    settings: TrainSettings,
     seed: int,
     work: Path,
     report: Callable[[str], object],
@@ -94,42 +97,42 @@ def tune(
 ) -> Path:
     """The folder of the tuned tower, in ``work``; taken as it is where it was made before.
 
-    ``last_layers``: only the upper half of the model's layers is trained, else all of it. ``rate``: factor on
-    the lengths of the steps. ``report`` gets a line an epoch.
+    ``settings`` say what of it is trained, and in what steps. ``report`` gets a line an epoch.
 
     Raises:
         TrainingError: the loss is no number.
+        SettingError: the model has no linear layers to adapt.
     """
-    parts = [tower.sha256, tower.dtype, str(last_layers), str(rate), str(seed), data.digest()]
+    batch = documents_of_step(settings.batch, data.gold.shape[0], tower.device)
+    wanted = [settings.dense, str(batch), str(settings.rate), str(seed)]
+    parts = [tower.sha256, tower.dtype, *wanted, data.digest()]
     identity = hashlib.sha256(" ".join(parts).encode()).hexdigest()
     folder = work / f"encoder-{identity[:16]}"
     if is_artifact(folder):
         return folder
-    tuner = Tuner(tower, data, last_layers, seed, rate)
+    tuner = Tuner(tower, data, settings, seed)
     with bar("tuning", tuner.n_steps) as tick:
         tuner.run(Checkpoints(work / "checkpoints", identity), report, tick)
     with ArtifactWriter(folder, KIND, built_by="xmc train") as writer:
-        tower.save(writer.path, tuner.model)
+        merge(tuner.embedder.model)
+        tower.save(writer.path, tuner.embedder.model)
     return folder
 
 
 class Tuner:
     """One run over the documents; all its state is in here."""
 
-    def __init__(
-        self, tower: DenseTower, data: TuningData, last_layers: bool, seed: int, rate: float = 1.0
-    ) -> None:
-        self.tower, self.data, self.seed, self.rate = tower, data, seed, RATE * rate
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)  # weights that the files lack, as of a pooler that is not used
-            self.model, self.forward = tower.trainable()
-        choose_weights(self.model, last_layers)
-        self.weights = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+    def __init__(self, tower: DenseTower, data: TuningData, settings: TrainSettings, seed: int) -> None:
+        self.tower, self.data, self.seed = tower, data, seed
+        self.batch = documents_of_step(settings.batch, data.gold.shape[0], tower.device)
+        self.rate = settings.rate * RATE * (LOW_RANK_RATE if settings.dense == "lora" else 1)
+        self.embedder = Embedder(tower, settings.dense, seed)
+        self.weights, self.team = self.embedder.weights, team()
         self.adam = torch.optim.AdamW(self.weights.values(), lr=self.rate, weight_decay=DECAY)
         self._known = _has_windows(data.texts.labels)
         taught = data.gold[:, np.flatnonzero(self._known)].getnnz(axis=1) > 0
         self.docs = np.flatnonzero(taught & _has_windows(data.texts.documents))
-        self.per_epoch = math.ceil(len(self.docs) / BATCH)
+        self.per_epoch = math.ceil(len(self.docs) / self.batch)
         self.step = 0
         self.losses: list[float] = []
 
@@ -143,11 +146,12 @@ class Tuner:
     ) -> None:
         """Train to the end, from the newest checkpoint if there is one."""
         self._resume(checkpoints)
+        self.team.join(self.tower)
         tick(self.step)
         saved = time.monotonic()
         while self.step < self.n_steps:
             epoch, at = divmod(self.step, self.per_epoch)
-            rows = epoch_order(self.docs, self.seed, epoch)[at * BATCH : (at + 1) * BATCH]
+            rows = epoch_order(self.docs, self.seed, epoch)[at * self.batch :][: self.batch]
             self.losses.append(self.learn(rows))
             self.step += 1
             tick(1)
@@ -168,6 +172,7 @@ class Tuner:
             raise TrainingError(DIVERGED.format(f"dense tower, step {self.step + 1}: the loss is {loss}"))
         self.adam.zero_grad()
         loss.backward()
+        self.team.add_up(self.weights.values())
         nn.utils.clip_grad_norm_(self.weights.values(), LONGEST_STEP)
         self.adam.step()
         return float(loss.detach())
@@ -175,9 +180,8 @@ class Tuner:
     def _loss(self, rows: np.ndarray) -> Tensor:
         rng = np.random.default_rng((self.seed, self.step))
         gold, labels = self.data.gold[rows], self._labels(rows, rng)
-        documents = self._documents(rows, rng)
-        texts = self.data.texts.labels
-        logits = SCALE * documents @ self._vectors(texts, texts.indptr[labels]).T
+        documents, names = self._vectors(rows, labels, rng)
+        logits = SCALE * documents @ names.T
         is_gold = torch.from_numpy(gold[:, labels].toarray() > 0).to(logits.device)
         unsure = torch.from_numpy(namesakes(gold, self.data.same_text, labels)).to(logits.device) & ~is_gold
         weight = torch.ones(len(labels), device=logits.device)
@@ -190,28 +194,22 @@ class Tuner:
         labels = np.unique(np.concatenate([self.data.gold[rows].indices, drawn[drawn >= 0]]))
         return labels[self._known[labels]]
 
-    def _documents(self, rows: np.ndarray, rng: np.random.Generator) -> Tensor:
-        """(n, dim) unit vectors of documents: a window of each, drawn at random, and its lead."""
-        windows, leads = self.data.texts.documents, self.data.texts.leads
-        n = np.diff(windows.indptr)[rows]
-        vectors = self._vectors(windows, windows.indptr[rows] + (rng.random(len(rows)) * n).astype(np.int64))
-        led = np.flatnonzero(_has_windows(leads)[rows])
-        if not len(led):
-            return vectors
-        heads = torch.zeros_like(vectors).index_copy(
-            0, torch.from_numpy(led).to(vectors.device), self._vectors(leads, leads.indptr[rows[led]])
-        )
-        return functional.normalize((1 - LEAD_SHARE) * vectors + LEAD_SHARE * heads, dim=1)
-
-    def _vectors(self, windows: Windows, chosen: np.ndarray) -> Tensor:
-        """(n, dim) unit vectors of the windows (n,), with gradients."""
-        widths = self.forward.widths(self.tower.laid(windows, chosen)[1])
-        order, parts, bf16 = [], [], self.tower.dtype == "bf16"
-        for rows in batches(widths, BUDGET, True):
-            with torch.autocast(self.forward.device.type, torch.bfloat16, enabled=bf16):
-                parts.append(self.forward.embed(*self.tower.laid(windows, chosen[rows])))
-            order.append(rows)
-        return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(order))).to(parts[0].device)]
+    def _vectors(
+        self, rows: np.ndarray, labels: np.ndarray, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """(n, dim) unit vectors of documents, a window of each, drawn at random, and its lead; of labels."""
+        texts = self.data.texts
+        n_windows = np.diff(texts.documents.indptr)[rows]
+        drawn = texts.documents.indptr[rows] + (rng.random(len(rows)) * n_windows).astype(np.int64)
+        led = np.flatnonzero(_has_windows(texts.leads)[rows])
+        leads, names = texts.leads.indptr[rows[led]], texts.labels.indptr[labels]
+        chosen = [(texts.documents, drawn), (texts.leads, leads), (texts.labels, names)]
+        ids, lengths = zip(*(self.tower.laid(*windows) for windows in chosen), strict=True)
+        vectors = self.team.vectors(self.embedder, np.concatenate(ids), np.concatenate(lengths))
+        bodies, heads, of_labels = vectors.split([len(rows), len(led), len(labels)])
+        places = torch.from_numpy(led).to(vectors.device)
+        heads = torch.zeros_like(bodies).index_copy(0, places, heads)
+        return functional.normalize((1 - LEAD_SHARE) * bodies + LEAD_SHARE * heads, dim=1), of_labels
 
     def _save(self, checkpoints: Checkpoints) -> None:
         weights = {f"weights.{name}": p.detach() for name, p in self.weights.items()}
@@ -230,22 +228,11 @@ class Tuner:
         self.adam.load_state_dict(adam_state(self.adam, tensors))
 
 
-def choose_weights(model: Any, last_layers: bool) -> None:
-    """Mark the weights that are trained: all, or those of the upper half of the layers."""
-    layers = layers_of(model)
-    if not last_layers or layers is None:
-        model.requires_grad_(True)
-        return
-    model.requires_grad_(False)
-    for layer in layers[len(layers) // 2 :]:
-        layer.requires_grad_(True)
-
-
-def layers_of(model: Any) -> nn.ModuleList | None:
-    """The list of a transformer's layers, None where its configuration does not tell how many there are."""
-    n_layers = getattr(model.config, "num_hidden_layers", None)
-    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
-    return next((module for module in lists if len(module) == n_layers), None)
+def documents_of_step(wanted: int | None, n_docs: int, device: str) -> int:
+    """``wanted``; if it is None, what suits the device: on a GPU more documents, where there are many."""
+    if wanted is not None:
+        return wanted
+    return BATCH if device == "cpu" else int(np.clip(n_docs // ENOUGH_STEPS, BATCH, LARGE_BATCH))
 
 
 def _has_windows(windows: Windows) -> np.ndarray:
