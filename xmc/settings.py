@@ -21,7 +21,15 @@ NONE = {"none": None, "null": None}
 KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local", "ray")
 ON_BAD_DOCUMENT = ("quarantine", "error")
-LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
+LOSSES = (
+    "auto",
+    "bce",
+    "propensity_bce",
+    "sampled_softmax",
+    "decoupled_softmax",
+    "soft_top_k",
+    "adaptive_margin",
+)  # of xmc.train.loop
 DENSE = ("frozen", "last", "full")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")

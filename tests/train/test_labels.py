@@ -44,7 +44,7 @@ def side_of(data: TrainingData, loss: str = "decoupled_softmax") -> LabelSide:
         network.gates[:, 1] = torch.tensor([0.1, 0.2])
         for layer in network.up:
             layer.weight.normal_(0, 0.3)
-    side = LabelSide(data, tower, network, loss == "decoupled_softmax")
+    side = LabelSide(data, tower, network, RECIPES[loss].by_text)
     side.free.normal_()
     return side
 

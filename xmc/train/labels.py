@@ -12,11 +12,9 @@ from torch.nn import functional
 from xmc.encoders.trained import TrainedTower
 from xmc.index.kinds import make_index
 from xmc.network import LabelPrototypeNetwork
-from xmc.propensity import inverse_propensity
 from xmc.train.data import TrainingData, mean_ndcg, mean_psp
 
 N_HARD = 40  # wrong labels mined for each document
-PROPENSITY = 0.55, 1.5  # a and b
 N_DEV = 1000  # documents that an epoch is judged by
 BLOCK = 8192  # labels or documents at a time
 NOTHING = 1e-12  # the score of a label whose parts are all zero; the index takes no zero vector
@@ -136,9 +134,7 @@ class LabelSide:
         ranked = self._search(data.dev[usable], 5)
         if metric == "ndcg":
             return mean_ndcg(ranked, data.dev_gold[usable])
-        return mean_psp(
-            ranked, data.dev_gold[usable], inverse_propensity(data.frequency, len(data.docs), *PROPENSITY)
-        )
+        return mean_psp(ranked, data.dev_gold[usable], data.inverse_propensity)
 
     def _search(self, docs: np.ndarray, k: int) -> np.ndarray:
         """(n_docs, k) the best label rows of documents."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
 from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
 from xmc.train.data import NAMES, TrainingData, namesakes
-from xmc.train.labels import LabelSide
+from xmc.train.labels import LabelSide, Side
 from xmc.train.losses import LOSSES
 from xmc.train.tables import BagTable, RowAdam
 
@@ -51,21 +51,25 @@ class Recipe:
     stop_after: int | None = None
 
 
+BY_TEXT = Recipe(
+    10,
+    "decoupled_softmax",
+    dropout=0.0,
+    bag_rate=0.03,
+    rate=1e-3,
+    by_text=True,
+    gates=(1.0, 0.5),
+    label_limit=4096,
+)
 RECIPES = {
     "bce": Recipe(10, "bce"),
+    "propensity_bce": Recipe(10, "propensity_bce"),
     # For too many labels to score them all: wrong ones that stand for a dozen others make a binary loss
     # noisy, while under a softmax most of them weigh nothing.
     "sampled_softmax": Recipe(10, "decoupled_softmax", label_limit=2048),
-    "decoupled_softmax": Recipe(
-        10,
-        "decoupled_softmax",
-        dropout=0.0,
-        bag_rate=0.03,
-        rate=1e-3,
-        by_text=True,
-        gates=(1.0, 0.5),
-        label_limit=4096,
-    ),
+    "decoupled_softmax": BY_TEXT,
+    "soft_top_k": replace(BY_TEXT, loss="soft_top_k"),
+    "adaptive_margin": replace(BY_TEXT, loss="adaptive_margin"),
 }
 
 
@@ -95,6 +99,7 @@ class Trainer:
         modules = [*tower.head.parameters(), *self.network.parameters()]
         self.adam = torch.optim.Adam(modules, lr=recipe.rate, betas=(0.9, 0.99))
         self.sampler = LabelSampler(self.labels.rows, data.gold.shape[1], recipe.label_limit, recipe.seed)
+        self.inverse = torch.from_numpy(data.inverse_propensity.astype(np.float32))
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
         self.average: dict[str, Tensor] = {}
@@ -153,7 +158,8 @@ class Trainer:
         unsure = torch.from_numpy(namesakes(gold, data.same_text, sample.rows)) & ~is_gold
         logits = logits.masked_fill(unsure, -torch.inf)
         logits = logits.index_put(pairs, self.labels.without_own(side, torch.from_numpy(rows), kept, *pairs))
-        loss = LOSSES[self.recipe.loss](logits, is_gold, torch.from_numpy(sample.weight))
+        weight = torch.from_numpy(sample.weight)
+        loss = LOSSES[self.recipe.loss](logits, is_gold, weight, *self._more(side))
         self._require_number(float(loss.detach()))
         self.adam.zero_grad()
         loss.backward()
@@ -166,6 +172,12 @@ class Trainer:
         self.free.step(side.free_at, side.free_gradient(), self.recipe.rate * rate)
         self.labels.remember(rows, vectors.detach())
         return float(loss.detach())
+
+    def _more(self, side: Side) -> tuple[Tensor, ...]:
+        """What else the loss needs to know of a step's labels."""
+        if self.recipe.loss == "adaptive_margin":
+            return (side.prototypes,)
+        return (self.inverse[side.rows],) if self.recipe.loss == "propensity_bce" else ()
 
     def _dropped(self, vectors: Tensor, step: int) -> Tensor:
         """``vectors`` with numbers dropped at random, the same ones whenever this step is done."""
