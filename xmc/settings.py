@@ -215,6 +215,7 @@ class TrainSettings:
     metric: str = "ndcg"
     dim: int = 384
     max_features: int = 150_000
+    free_vectors: int = 1_000_000
     rate: float = 1.0
 
     def validate(self) -> None:
@@ -226,6 +227,7 @@ class TrainSettings:
         require_one_of("train.metric", self.metric, METRICS)
         require_whole("train.dim", self.dim, 8)
         require_whole("train.max_features", self.max_features, 1)
+        require_whole("train.free_vectors", self.free_vectors, 1)
         require(0 < self.rate < math.inf, "train.rate", self.rate, "a number above 0")
 
 

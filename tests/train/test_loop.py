@@ -159,6 +159,24 @@ def test_killed_again_and_again(loss, tmp_path, monkeypatch, undisturbed):
     assert_same(trained(chosen, tmp_path), undisturbed(loss, chosen.label_limit)[0])
 
 
+@pytest.mark.parametrize("loss", ["bce", "decoupled_softmax"])
+def test_labels_beyond_the_limit_share_free_vectors_and_still_learn(loss, tmp_path):
+    chosen = recipe(loss, free_limit=20)
+    one = trainer(chosen)
+    before = one.labels.quality()
+    assert one.labels.free.rows.shape == (20, one.tower.dim)
+    run(one, tmp_path / "whole")
+    assert one.labels.quality() > before + 0.3
+    assert not torch.equal(one.labels.free.rows, trainer(chosen).labels.free.rows)
+    assert not torch.equal(one.labels.free.own, trainer(chosen).labels.free.own)
+
+
+def test_shared_free_vectors_are_as_if_nothing_had_happened_after_a_kill(tmp_path):
+    chosen = recipe("bce", epochs=3, free_limit=20)
+    killed(trainer(chosen), tmp_path / "killed", 5)
+    assert_same(trained(chosen, tmp_path / "killed"), trained(chosen, tmp_path / "whole"))
+
+
 def test_the_best_epoch_is_kept_over_a_kill(tmp_path, monkeypatch):
     chosen = recipe("decoupled_softmax", epochs=3)
     judged(monkeypatch, [0.1, 0.5, 0.4, 0.3])

@@ -236,7 +236,9 @@ def same_words_elsewhere() -> sp.csr_matrix:
     return DATA.features[:, moved]
 
 
-@pytest.mark.parametrize("change", [{"dim": 16}, {"rate": 0.5}, {"epochs": 3}, {"loss": "soft_top_k"}])
+@pytest.mark.parametrize(
+    "change", [{"dim": 16}, {"rate": 0.5}, {"epochs": 3}, {"loss": "soft_top_k"}, {"free_vectors": 9}]
+)
 def test_other_settings_make_another_run(change, tmp_path):
     given = source(tmp_path, DATA.features, "bce")
     other = replace(given, settings=replace(given.settings, **change))

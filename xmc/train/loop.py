@@ -17,9 +17,9 @@ from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
 from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
 from xmc.train.data import NAMES, TrainingData, namesakes
-from xmc.train.labels import LabelSide, Side
+from xmc.train.labels import FREE_LIMIT, LabelSide, Side
 from xmc.train.losses import LOSSES
-from xmc.train.tables import BagTable, RowAdam
+from xmc.train.tables import BagTable
 
 WARM_UP = 50  # steps, half of all at most
 SAVE_EVERY = 60  # seconds
@@ -35,7 +35,8 @@ class Recipe:
 
     ``by_text``: labels without documents compete too, by their text, and wrong labels are mined for each
     document; ``gates``: what the text and the centroid weigh in a prototype at first; ``stop_after``: epochs
-    after which to stop although the schedule goes on to ``epochs``; ``metric``: what the best epoch leads in.
+    after which to stop although the schedule goes on to ``epochs``; ``metric``: what the best epoch leads in;
+    ``free_limit``: labels with documents from which on they share free vectors.
     """
 
     epochs: int
@@ -46,6 +47,7 @@ class Recipe:
     by_text: bool = False
     gates: tuple[float, float] = (0.0, 0.0)
     label_limit: int = 6144
+    free_limit: int = FREE_LIMIT
     metric: str = "ndcg"
     seed: int = 0
     stop_after: int | None = None
@@ -92,10 +94,10 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
             self.network = LabelPrototypeNetwork(tower.dim, recipe.gates)
-        self.labels = LabelSide(data, tower, self.network, recipe.by_text)
+        self.labels = LabelSide(data, tower, self.network, recipe.by_text, recipe.free_limit, recipe.seed)
         self.batch = batch_size(len(data.docs))
         self.per_epoch = math.ceil(len(data.docs) / self.batch)
-        self.bag, self.free = BagTable(tower.bag), RowAdam(self.labels.free)
+        self.bag = BagTable(tower.bag)
         modules = [*tower.head.parameters(), *self.network.parameters()]
         self.adam = torch.optim.Adam(modules, lr=recipe.rate, betas=(0.9, 0.99))
         self.sampler = LabelSampler(self.labels.rows, data.gold.shape[1], recipe.label_limit, recipe.seed)
@@ -169,7 +171,7 @@ class Trainer:
         self.adam.step()
         if bags.grad is not None and features.nnz:
             self.bag.step(features, bags.grad, self.recipe.bag_rate * rate)
-        self.free.step(side.free_at, side.free_gradient(), self.recipe.rate * rate)
+        self.labels.free.step(side.taken, self.recipe.rate * rate)
         self.labels.remember(rows, vectors.detach())
         return float(loss.detach())
 
@@ -235,16 +237,18 @@ class Trainer:
         """Every tensor that prediction needs, by name."""
         parts = {"head": self.tower.head.state_dict(), "network": self.network.state_dict()}
         named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
-        return named | {"bag": self.tower.bag, "free": self.labels.free, "sums": self.labels.sums}
+        return named | self.labels.free.weights() | {"bag": self.tower.bag, "sums": self.labels.sums}
 
     def _state(self) -> dict[str, Tensor]:
         """Every tensor that going on needs, by name."""
         moments = adam_tensors(self.adam)
-        rows = {f"rows.{name}": value for name, value in self.free.state().items()}
         best = {f"best.{name}": value for name, value in self.best.items()}
         best |= {f"average.{name}": value for name, value in self.average.items()}
-        own = self._weights() | {"squares": self.bag.squares} | self.labels.state()
-        return own | moments | rows | best
+        return self._resumed() | moments | best
+
+    def _resumed(self) -> dict[str, Tensor]:
+        """Those tensors that are copied from a checkpoint as they are."""
+        return self._weights() | {"squares": self.bag.squares} | self.labels.state()
 
     def _require_bounded(self) -> None:
         """Raise where weights have grown out of all bounds, which NaN has too."""
@@ -274,10 +278,8 @@ class Trainer:
         self.progress = Progress(**numbers)
         self.best, self.average = _named(tensors, "best."), _named(tensors, "average.")
         self.adam.load_state_dict(adam_state(self.adam, tensors))
-        for name, value in (self._weights() | {"squares": self.bag.squares} | self.labels.state()).items():
+        for name, value in self._resumed().items():
             value.copy_(tensors[name])
-        for name, value in self.free.state().items():
-            value.copy_(tensors[f"rows.{name}"])
 
 
 def _named(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
