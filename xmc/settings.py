@@ -21,7 +21,15 @@ NONE = {"none": None, "null": None}
 KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local", "ray")
 ON_BAD_DOCUMENT = ("quarantine", "error")
-LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
+LOSSES = (
+    "auto",
+    "bce",
+    "propensity_bce",
+    "sampled_softmax",
+    "decoupled_softmax",
+    "soft_top_k",
+    "adaptive_margin",
+)  # of xmc.train.loop
 DENSE = ("frozen", "last", "full", "lora")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
 DTYPES = ("auto", "fp32", "bf16", "fp16")
@@ -212,6 +220,7 @@ class TrainSettings:
     metric: str = "ndcg"
     dim: int = 384
     max_features: int = 150_000
+    free_vectors: int = 1_000_000
     rate: float = 1.0
 
     def validate(self) -> None:
@@ -225,6 +234,7 @@ class TrainSettings:
         require_one_of("train.metric", self.metric, METRICS)
         require_whole("train.dim", self.dim, 8)
         require_whole("train.max_features", self.max_features, 1)
+        require_whole("train.free_vectors", self.free_vectors, 1)
         require(0 < self.rate < math.inf, "train.rate", self.rate, "a number above 0")
 
 

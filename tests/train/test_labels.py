@@ -44,8 +44,9 @@ def side_of(data: TrainingData, loss: str = "decoupled_softmax") -> LabelSide:
         network.gates[:, 1] = torch.tensor([0.1, 0.2])
         for layer in network.up:
             layer.weight.normal_(0, 0.3)
-    side = LabelSide(data, tower, network, loss == "decoupled_softmax")
-    side.free.normal_()
+    side = LabelSide(data, tower, network, RECIPES[loss].by_text)
+    side.free.rows.normal_()
+    side.free.own[:, 0].normal_()
     return side
 
 
@@ -112,10 +113,10 @@ def test_a_document_is_left_out_of_the_centroids_of_its_own_labels(loss):
         label = side.rows[j]
         others = np.setdiff1d(np.flatnonzero(side.data.gold[:, label].toarray()), docs[i])
         centroid = functional.normalize(side.latest[others].float().sum(dim=0, keepdim=True), dim=1)
-        free = side.free[side.place[label]]
+        free = side.free.take(side.place[label][None])
         n = torch.tensor([float(len(others))])
-        prototype = side.network(side.text[label][None], centroid, free[None, :-1], n, n + 1)[0]
-        assert found[pair].item() == pytest.approx((kept[i] @ prototype + free[-1]).item(), abs=2e-2)
+        prototype = side.network(side.text[label][None], centroid, free.vectors, n, n + 1)[0]
+        assert found[pair].item() == pytest.approx((kept[i] @ prototype + free.bias).item(), abs=2e-2)
 
 
 @each_loss
@@ -128,7 +129,7 @@ def test_the_only_document_of_a_label_is_scored_by_its_text(loss):
     found = side.without_own(side.side(side.rows), torch.from_numpy(docs), kept, at, column)
     nothing = torch.zeros(1, side.tower.dim)
     wanted = side.network(side.text[[RARE]], nothing, nothing, torch.zeros(1))
-    bias = side.free[side.place[RARE], -1]
+    bias = side.free.own[side.place[RARE], 0]
     assert found.item() == pytest.approx(((kept * wanted).sum() + bias).item(), rel=1e-5)
 
 
@@ -141,7 +142,7 @@ def test_nothing_but_the_bias_is_left_of_a_label_of_one_document_and_no_text():
     docs, at = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)
     assert side.rows[0] == 0
     found = side.without_own(side.side(side.rows), docs, torch.randn(1, side.tower.dim), at, at)
-    assert found.item() == pytest.approx(side.free[0, -1].item(), rel=1e-5)
+    assert found.item() == pytest.approx(side.free.own[0, 0].item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(("loss", "unseen"), [("bce", []), ("decoupled_softmax", [UNSEEN])])
@@ -165,13 +166,12 @@ def test_gradients_reach_the_free_vectors_that_are_used():
     side = side_of(rare())
     rows = np.array([RARE, UNSEEN, 20])
     made_side = side.side(rows)
-    assert side.place[made_side.rows[[0, 2]]].tolist() == made_side.free_at.tolist()
-    assert not made_side.free_gradient().any()
+    taken = made_side.taken
+    assert side.place[made_side.rows[[0, 2]]].tolist() == taken.at.tolist() == taken.own_at.tolist()
     (made_side.prototypes.sum() + made_side.bias.sum()).backward()
-    gradient = made_side.free_gradient()
-    assert gradient[:, -1].tolist() == [1, 1]
-    assert not gradient[0, :-1].any()  # one document: its free vector does not count
-    assert gradient[1, :-1].all()
+    assert taken.own.grad.tolist() == [[1], [1]]
+    assert not taken.rows.grad[0].any()  # one document: its free vector does not count
+    assert taken.rows.grad[1].all()
     assert made_side.bias[1] == 0
 
 
@@ -221,7 +221,7 @@ def test_quality_without_documents_or_gold_labels_or_labels_is_nothing():
 def test_labels_of_which_nothing_is_known_rank_last():
     side = side_of(rare(), "bce")
     unknown = side.rows[:3]
-    side.free[unknown] = 0
+    side.free.rows[unknown] = side.free.own[unknown] = 0
     side.text[unknown] = side.sums[side.place[unknown]] = 0
     assert not side.prototypes(unknown).any()
     ranked = np.searchsorted(side.rows, side._search(side.data.dev, len(side.rows)))
@@ -259,7 +259,7 @@ def test_biases_start_at_the_log_of_how_often_a_label_is_right():
     tower = tower_for(data)
     side = LabelSide(data, tower, LabelPrototypeNetwork(tower.dim, (0.0, 0.0)), by_text=False)
     counts = data.frequency[side.rows]
-    assert side.free[:, -1].numpy() == pytest.approx(np.log((counts + 0.5) / len(data.docs)), rel=1e-5)
+    assert side.free.own[:, 0].numpy() == pytest.approx(np.log((counts + 0.5) / len(data.docs)), rel=1e-5)
 
 
 def test_the_dense_vectors_alone_are_a_text():

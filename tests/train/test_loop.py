@@ -19,6 +19,8 @@ from xmc.train.data import TrainingData
 from xmc.train.loop import AVERAGED_FROM, RECIPES, Recipe, Trainer
 
 each_loss = pytest.mark.parametrize("loss", RECIPES)
+# The others differ from these in the loss alone, which keeps nothing from step to step.
+each_kind = pytest.mark.parametrize("loss", ["bce", "sampled_softmax", "decoupled_softmax"])
 DATA = made()
 
 
@@ -104,7 +106,7 @@ def test_training_ranks_unseen_documents_better(loss, dense_dim, tmp_path):
     assert f"nDCG@5 of held-out documents {100 * one.progress.best:.1f}" in "".join(lines)
 
 
-@each_loss
+@each_kind
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(loss, tmp_path):
     chosen = recipe(loss, epochs=2)
     one, same = (trained(chosen, tmp_path / name) for name in "ab")
@@ -127,7 +129,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int]
     return find
 
 
-@each_loss
+@each_kind
 @pytest.mark.parametrize("limit", [N_LABELS, N_LABELS - 4], ids=["all labels", "a sample of labels"])
 @pytest.mark.parametrize("n_steps", [1, 4, 5])
 def test_interrupted_and_continued_is_as_if_nothing_had_happened(
@@ -148,13 +150,31 @@ def test_interrupted_and_continued_is_as_if_nothing_had_happened(
     assert continued.progress == whole.progress
 
 
-@each_loss
+@each_kind
 def test_killed_again_and_again(loss, tmp_path, monkeypatch, undisturbed):
     monkeypatch.setattr(labels, "N_HARD", 2)
     chosen = recipe(loss, epochs=3)
     for _ in range(8):
         killed(trainer(chosen), tmp_path, 2)
     assert_same(trained(chosen, tmp_path), undisturbed(loss, chosen.label_limit)[0])
+
+
+@pytest.mark.parametrize("loss", ["bce", "decoupled_softmax"])
+def test_labels_beyond_the_limit_share_free_vectors_and_still_learn(loss, tmp_path):
+    chosen = recipe(loss, free_limit=20)
+    one = trainer(chosen)
+    before = one.labels.quality()
+    assert one.labels.free.rows.shape == (20, one.tower.dim)
+    run(one, tmp_path / "whole")
+    assert one.labels.quality() > before + 0.3
+    assert not torch.equal(one.labels.free.rows, trainer(chosen).labels.free.rows)
+    assert not torch.equal(one.labels.free.own, trainer(chosen).labels.free.own)
+
+
+def test_shared_free_vectors_are_as_if_nothing_had_happened_after_a_kill(tmp_path):
+    chosen = recipe("bce", epochs=3, free_limit=20)
+    killed(trainer(chosen), tmp_path / "killed", 5)
+    assert_same(trained(chosen, tmp_path / "killed"), trained(chosen, tmp_path / "whole"))
 
 
 def test_the_best_epoch_is_kept_over_a_kill(tmp_path, monkeypatch):
@@ -196,7 +216,7 @@ def test_if_training_only_harms_the_start_is_kept(tmp_path, monkeypatch):
     assert_same(one, trainer(recipe("decoupled_softmax")))
 
 
-@each_loss
+@each_kind
 def test_without_dev_documents_the_last_epoch_is_kept(loss, tmp_path):
     data = made(n_dev=0)
     one = trainer(recipe(loss, epochs=6), data)
@@ -241,7 +261,7 @@ def test_a_loss_that_is_no_number_ends_it_and_leaves_the_checkpoint(loss, number
     assert steps == [2]
 
 
-@each_loss
+@each_kind
 @pytest.mark.parametrize("n_docs", [N_DOCS - N_DEV, 100], ids=["three steps an epoch", "one"])
 def test_a_rate_that_is_far_too_high_is_told_and_never_kept(loss, n_docs, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "SAVE_EVERY", 0)
@@ -254,12 +274,12 @@ def test_a_rate_that_is_far_too_high_is_told_and_never_kept(loss, n_docs, tmp_pa
 
 @each_loss
 def test_labels_without_documents(loss, tmp_path):
-    """With the decoupled softmax they are ranked by their text; binary cross-entropy leaves them out."""
+    """Where labels are learned by their text they are ranked too; else they are left out."""
     gold = DATA.gold.tolil()
     gold[:, 5] = 0
     data = replace(DATA, gold=gold.tocsr())
     one = trained(recipe(loss, epochs=2), tmp_path, data)
-    assert (5 in one.labels.rows) == (loss == "decoupled_softmax")
+    assert (5 in one.labels.rows) == RECIPES[loss].by_text
 
 
 def test_random_numbers_of_the_caller_are_left_alone(tmp_path):
@@ -272,12 +292,12 @@ def test_random_numbers_of_the_caller_are_left_alone(tmp_path):
 
 @each_loss
 def test_labels_with_the_text_of_a_gold_label_are_no_negatives(loss):
-    """Where all labels are namesakes nothing is wrong, and the decoupled softmax has nothing to compare."""
+    """Where all labels are namesakes nothing is wrong; binary cross-entropy alone needs nothing wrong."""
     data = made()
     alike = Trainer(replace(data, same_text=np.zeros_like(data.same_text)), tower_for(data), recipe(loss))
     apart = Trainer(data, tower_for(data), recipe(loss))
     rows = np.arange(50)
     one, other = alike._step(rows), apart._step(rows)
     assert one < other
-    assert one == 0 or loss == "bce"
+    assert one == 0 or loss.endswith("bce")
     assert torch.isfinite(alike.tower.bag).all()

@@ -9,6 +9,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from xmc.propensity import inverse_propensity
+
+PROPENSITY = 0.55, 1.5  # a and b
 NAMES = {"ndcg": "nDCG@5", "psp": "PSP@5"}  # of what an epoch can be judged by
 
 
@@ -44,6 +47,11 @@ class TrainingData:
     def frequency(self) -> np.ndarray:
         """(n_labels,) training documents of each label."""
         return np.bincount(self.gold[self.docs].indices, minlength=self.gold.shape[1])
+
+    @property
+    def inverse_propensity(self) -> np.ndarray:
+        """(n_labels,) 1 / propensity of each label."""
+        return inverse_propensity(self.frequency, len(self.docs), *PROPENSITY)
 
 
 def namesakes(gold: sp.csr_matrix, same_text: np.ndarray, rows: np.ndarray) -> np.ndarray:

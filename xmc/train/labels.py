@@ -12,11 +12,11 @@ from torch.nn import functional
 from xmc.encoders.trained import TrainedTower
 from xmc.index.kinds import make_index
 from xmc.network import LabelPrototypeNetwork
-from xmc.propensity import inverse_propensity
 from xmc.train.data import TrainingData, mean_ndcg, mean_psp
+from xmc.train.free import FreeStep, FreeVectors
 
 N_HARD = 40  # wrong labels mined for each document
-PROPENSITY = 0.55, 1.5  # a and b
+FREE_LIMIT = 1_000_000  # labels with a free vector of their own
 N_DEV = 1000  # documents that an epoch is judged by
 BLOCK = 8192  # labels or documents at a time
 NOTHING = 1e-12  # the score of a label whose parts are all zero; the index takes no zero vector
@@ -24,20 +24,15 @@ NOTHING = 1e-12  # the score of a label whose parts are all zero; the index take
 
 @dataclass
 class Side:
-    """The labels of one step; ``free`` (n_free, dim + 1): vectors and biases of those at ``free_at``."""
+    """The labels of one step; ``free`` (n, dim): zero rows where there is none, ``taken``: what it is of."""
 
     rows: Tensor
     text: Tensor
     frequency: Tensor
-    all_free: Tensor
-    free_at: Tensor
     free: Tensor
+    taken: FreeStep
     prototypes: Tensor
     bias: Tensor
-
-    def free_gradient(self) -> Tensor:
-        """(n_free, dim + 1)."""
-        return torch.zeros_like(self.free) if self.free.grad is None else self.free.grad
 
 
 class LabelSide:
@@ -46,10 +41,17 @@ class LabelSide:
     Where labels are learned ``by_text``, those without documents compete too; elsewhere they would only ever
     be wrong, so they are left out, and get no trained prototype. The texts' vectors are those of the tower
     before training and stay: if they moved with the words, documents would run after a moving target.
+    Of more than ``free_limit`` labels with documents some share free vectors, drawn from ``seed``.
     """
 
     def __init__(
-        self, data: TrainingData, tower: TrainedTower, network: LabelPrototypeNetwork, by_text: bool
+        self,
+        data: TrainingData,
+        tower: TrainedTower,
+        network: LabelPrototypeNetwork,
+        by_text: bool,
+        free_limit: int = FREE_LIMIT,
+        seed: int = 0,
     ) -> None:
         self.data, self.tower, self.network = data, tower, network
         frequency = data.frequency
@@ -60,9 +62,9 @@ class LabelSide:
         self.place = torch.full((len(frequency),), -1)
         seen = np.flatnonzero((frequency > 0) & data.active)
         self.place[torch.from_numpy(seen)] = torch.arange(len(seen))
-        self.free = torch.zeros(len(seen), tower.dim + 1)
+        self.free = FreeVectors(len(seen), tower.dim, free_limit, seed)
         if not by_text:
-            self.free[:, -1] = torch.from_numpy(np.log((frequency[seen] + 0.5) / max(1, len(data.docs))))
+            self.free.own[:, 0] = torch.from_numpy(np.log((frequency[seen] + 0.5) / max(1, len(data.docs))))
         self.sums = torch.zeros(max(1, len(seen)), tower.dim)  # one row is always there to be looked up
         self.latest = torch.zeros(data.gold.shape[0], tower.dim, dtype=torch.float16)
         self.text = torch.zeros(len(frequency), tower.dim)
@@ -73,18 +75,20 @@ class LabelSide:
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint needs besides the weights."""
-        return {"latest": self.latest, "text": self.text, "hard": torch.from_numpy(self.hard)}
+        own = {"latest": self.latest, "text": self.text, "hard": torch.from_numpy(self.hard)}
+        return own | self.free.moments()
 
     def side(self, rows: np.ndarray) -> Side:
         """Prototypes of label rows, with gradients to the network and the free vectors."""
         at = torch.from_numpy(rows)
         place = self.place[at]
-        used = place[place >= 0]
-        free = self.free[used].requires_grad_(True)
-        all_free = torch.zeros(len(rows), free.shape[1]).index_put((torch.nonzero(place >= 0)[:, 0],), free)
+        seen = (torch.nonzero(place >= 0)[:, 0],)
+        taken = self.free.take(place[seen])
+        free = torch.zeros(len(rows), self.tower.dim).index_put(seen, taken.vectors)
+        bias = torch.zeros(len(rows)).index_put(seen, taken.bias)
         text, frequency = self.text[at], self.frequency[at]
-        prototypes = self.network(text, self._centroids(at), all_free[:, :-1], frequency)
-        return Side(at, text, frequency, all_free, used, free, prototypes, all_free[:, -1])
+        prototypes = self.network(text, self._centroids(at), free, frequency)
+        return Side(at, text, frequency, free, taken, prototypes, bias)
 
     def without_own(self, side: Side, docs: Tensor, kept: Tensor, of_doc: Tensor, column: Tensor) -> Tensor:
         """(n_pairs,) logits of gold pairs, whose label's centroid leaves the document itself out.
@@ -94,8 +98,8 @@ class LabelSide:
         others = self.sums[self.place[side.rows[column]]] - self.latest[docs[of_doc]].float()
         frequency = side.frequency[column] - 1
         centroid = functional.normalize(others, dim=1) * (frequency > 0)[:, None]
-        free = side.all_free[column, :-1]
-        prototypes = self.network(side.text[column], centroid, free, frequency, side.frequency[column])
+        texts, free = side.text[column], side.free[column]
+        prototypes = self.network(texts, centroid, free, frequency, side.frequency[column])
         return (kept[of_doc] * prototypes).sum(dim=1) + side.bias[column]
 
     def remember(self, docs: np.ndarray, vectors: Tensor) -> None:
@@ -136,9 +140,7 @@ class LabelSide:
         ranked = self._search(data.dev[usable], 5)
         if metric == "ndcg":
             return mean_ndcg(ranked, data.dev_gold[usable])
-        return mean_psp(
-            ranked, data.dev_gold[usable], inverse_propensity(data.frequency, len(data.docs), *PROPENSITY)
-        )
+        return mean_psp(ranked, data.dev_gold[usable], data.inverse_propensity)
 
     def _search(self, docs: np.ndarray, k: int) -> np.ndarray:
         """(n_docs, k) the best label rows of documents."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
 from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
 from xmc.train.data import NAMES, TrainingData, namesakes
-from xmc.train.labels import LabelSide
+from xmc.train.labels import FREE_LIMIT, LabelSide, Side
 from xmc.train.losses import LOSSES
-from xmc.train.tables import BagTable, RowAdam
+from xmc.train.tables import BagTable
 
 WARM_UP = 50  # steps, half of all at most
 SAVE_EVERY = 60  # seconds
@@ -35,7 +35,8 @@ class Recipe:
 
     ``by_text``: labels without documents compete too, by their text, and wrong labels are mined for each
     document; ``gates``: what the text and the centroid weigh in a prototype at first; ``stop_after``: epochs
-    after which to stop although the schedule goes on to ``epochs``; ``metric``: what the best epoch leads in.
+    after which to stop although the schedule goes on to ``epochs``; ``metric``: what the best epoch leads in;
+    ``free_limit``: labels with documents from which on they share free vectors.
     """
 
     epochs: int
@@ -46,26 +47,31 @@ class Recipe:
     by_text: bool = False
     gates: tuple[float, float] = (0.0, 0.0)
     label_limit: int = 6144
+    free_limit: int = FREE_LIMIT
     metric: str = "ndcg"
     seed: int = 0
     stop_after: int | None = None
 
 
+BY_TEXT = Recipe(
+    10,
+    "decoupled_softmax",
+    dropout=0.0,
+    bag_rate=0.03,
+    rate=1e-3,
+    by_text=True,
+    gates=(1.0, 0.5),
+    label_limit=4096,
+)
 RECIPES = {
     "bce": Recipe(10, "bce"),
+    "propensity_bce": Recipe(10, "propensity_bce"),
     # For too many labels to score them all: wrong ones that stand for a dozen others make a binary loss
     # noisy, while under a softmax most of them weigh nothing.
     "sampled_softmax": Recipe(10, "decoupled_softmax", label_limit=2048),
-    "decoupled_softmax": Recipe(
-        10,
-        "decoupled_softmax",
-        dropout=0.0,
-        bag_rate=0.03,
-        rate=1e-3,
-        by_text=True,
-        gates=(1.0, 0.5),
-        label_limit=4096,
-    ),
+    "decoupled_softmax": BY_TEXT,
+    "soft_top_k": replace(BY_TEXT, loss="soft_top_k"),
+    "adaptive_margin": replace(BY_TEXT, loss="adaptive_margin"),
 }
 
 
@@ -88,13 +94,14 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
             self.network = LabelPrototypeNetwork(tower.dim, recipe.gates)
-        self.labels = LabelSide(data, tower, self.network, recipe.by_text)
+        self.labels = LabelSide(data, tower, self.network, recipe.by_text, recipe.free_limit, recipe.seed)
         self.batch = batch_size(len(data.docs))
         self.per_epoch = math.ceil(len(data.docs) / self.batch)
-        self.bag, self.free = BagTable(tower.bag), RowAdam(self.labels.free)
+        self.bag = BagTable(tower.bag)
         modules = [*tower.head.parameters(), *self.network.parameters()]
         self.adam = torch.optim.Adam(modules, lr=recipe.rate, betas=(0.9, 0.99))
         self.sampler = LabelSampler(self.labels.rows, data.gold.shape[1], recipe.label_limit, recipe.seed)
+        self.inverse = torch.from_numpy(data.inverse_propensity.astype(np.float32))
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
         self.average: dict[str, Tensor] = {}
@@ -153,7 +160,8 @@ class Trainer:
         unsure = torch.from_numpy(namesakes(gold, data.same_text, sample.rows)) & ~is_gold
         logits = logits.masked_fill(unsure, -torch.inf)
         logits = logits.index_put(pairs, self.labels.without_own(side, torch.from_numpy(rows), kept, *pairs))
-        loss = LOSSES[self.recipe.loss](logits, is_gold, torch.from_numpy(sample.weight))
+        weight = torch.from_numpy(sample.weight)
+        loss = LOSSES[self.recipe.loss](logits, is_gold, weight, *self._more(side))
         self._require_number(float(loss.detach()))
         self.adam.zero_grad()
         loss.backward()
@@ -163,9 +171,15 @@ class Trainer:
         self.adam.step()
         if bags.grad is not None and features.nnz:
             self.bag.step(features, bags.grad, self.recipe.bag_rate * rate)
-        self.free.step(side.free_at, side.free_gradient(), self.recipe.rate * rate)
+        self.labels.free.step(side.taken, self.recipe.rate * rate)
         self.labels.remember(rows, vectors.detach())
         return float(loss.detach())
+
+    def _more(self, side: Side) -> tuple[Tensor, ...]:
+        """What else the loss needs to know of a step's labels."""
+        if self.recipe.loss == "adaptive_margin":
+            return (side.prototypes,)
+        return (self.inverse[side.rows],) if self.recipe.loss == "propensity_bce" else ()
 
     def _dropped(self, vectors: Tensor, step: int) -> Tensor:
         """``vectors`` with numbers dropped at random, the same ones whenever this step is done."""
@@ -223,16 +237,18 @@ class Trainer:
         """Every tensor that prediction needs, by name."""
         parts = {"head": self.tower.head.state_dict(), "network": self.network.state_dict()}
         named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
-        return named | {"bag": self.tower.bag, "free": self.labels.free, "sums": self.labels.sums}
+        return named | self.labels.free.weights() | {"bag": self.tower.bag, "sums": self.labels.sums}
 
     def _state(self) -> dict[str, Tensor]:
         """Every tensor that going on needs, by name."""
         moments = adam_tensors(self.adam)
-        rows = {f"rows.{name}": value for name, value in self.free.state().items()}
         best = {f"best.{name}": value for name, value in self.best.items()}
         best |= {f"average.{name}": value for name, value in self.average.items()}
-        own = self._weights() | {"squares": self.bag.squares} | self.labels.state()
-        return own | moments | rows | best
+        return self._resumed() | moments | best
+
+    def _resumed(self) -> dict[str, Tensor]:
+        """Those tensors that are copied from a checkpoint as they are."""
+        return self._weights() | {"squares": self.bag.squares} | self.labels.state()
 
     def _require_bounded(self) -> None:
         """Raise where weights have grown out of all bounds, which NaN has too."""
@@ -262,10 +278,8 @@ class Trainer:
         self.progress = Progress(**numbers)
         self.best, self.average = _named(tensors, "best."), _named(tensors, "average.")
         self.adam.load_state_dict(adam_state(self.adam, tensors))
-        for name, value in (self._weights() | {"squares": self.bag.squares} | self.labels.state()).items():
+        for name, value in self._resumed().items():
             value.copy_(tensors[name])
-        for name, value in self.free.state().items():
-            value.copy_(tensors[f"rows.{name}"])
 
 
 def _named(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:

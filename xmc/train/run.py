@@ -148,6 +148,7 @@ def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recip
     recipe = RECIPES[chosen]
     epochs = settings.epochs or _n_epochs(recipe.by_text, gold.shape[0])
     recipe = replace(recipe, epochs=epochs, seed=seed, metric=settings.metric)
+    recipe = replace(recipe, free_limit=settings.free_vectors)
     return replace(recipe, bag_rate=recipe.bag_rate * settings.rate, rate=recipe.rate * settings.rate)
 
 
