@@ -24,7 +24,7 @@ ON_BAD_DOCUMENT = ("quarantine", "error")
 LOSSES = ("auto", "bce", "sampled_softmax", "decoupled_softmax")  # of xmc.train.losses
 DENSE = ("frozen", "last", "full")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
-DTYPES = ("auto", "fp32", "bf16", "fp16")
+DTYPES = ("auto", "fp32", "bf16", "fp16", "int8")
 
 
 def require(holds: bool, name: str, value: object, wanted: str) -> None:
