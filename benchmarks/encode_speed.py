@@ -1,11 +1,15 @@
 """How fast the dense tower encodes, beside the fastest bare ``transformers`` loop found for the same windows.
 
     python benchmarks/encode_speed.py [--docs FILE.jsonl[.gz]] [--n 100] [--rounds 3] [--threads 2]
+    python benchmarks/encode_speed.py --dtypes fp32 int8 [...]
 
 The bare loops get their windows tokenised, sorted by length and cut into batches beforehand: they only pad,
 run the model, pool and normalise. The tower starts from the texts. Attention kernel, dtype and batch size of
 the loop are screened on a part of the windows; the fastest few then run in turn with the tower. Ratios are
 medians over rounds, of wall and of CPU time; on a machine with other work little else means much.
+
+With ``--dtypes`` the tower's number formats run in turn instead, on windows of 128 tokens and on first lines,
+with their ratio to the first one and the cosine of their vectors with its.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from torch.nn import functional
 
 from xmc.encoders import pretrained
 from xmc.encoders.dense import DenseTower
+from xmc.encoders.leads import lead
 from xmc.encoders.windows import cut, lay, tokenise
 
 HERE = Path(__file__).parent
@@ -115,6 +120,20 @@ def compare(texts: list[str], length: int, rounds: int, threads: int) -> float:
     return float(n_tokens / np.median(times[:, 0, 1]))
 
 
+def compare_dtypes(texts: list[str], dtypes: list[str], rounds: int, threads: int) -> None:
+    """Prints speed and closeness of number formats beside the first, on texts and on their first lines."""
+    towers = [DenseTower.load("default", max_length=128, dtype=name, threads=threads) for name in dtypes]
+    for what, given in (("windows of at most 128", texts), ("first lines", [lead(t) for t in texts])):
+        vectors = [tower.encode(given).vectors for tower in towers]
+        runs = [lambda tower=tower: tower.encode(given) for tower in towers]  # noqa: B023
+        cpu = np.array([[timed(run)[1] for run in runs] for _ in range(rounds)])
+        for i, name in enumerate(dtypes):
+            cosine = (vectors[i] * vectors[0]).sum(1)[vectors[0].any(1)]
+            speed, ratio = len(given) / np.median(cpu[:, i]), np.median(cpu[:, 0] / cpu[:, i])
+            print(f"{what}, {name}: {speed:.1f} docs/CPU s, {ratio:.2f} times {dtypes[0]}, "
+                  f"cosine {cosine.min():.4f} at least, {np.median(cosine):.4f} in the middle")  # fmt: skip
+
+
 def whole(texts: list[str], threads: int) -> None:
     """Prints what whole documents take at the default length."""
     tower = DenseTower.load("default", threads=threads)
@@ -141,10 +160,14 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=100, help="documents")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--dtypes", nargs="+", help="compare these number formats, the first with the others")
     parser.add_argument("--only-whole", action="store_true", help="time whole documents only")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     texts = read_texts(options.docs, options.n)
+    if options.dtypes:
+        compare_dtypes(texts, options.dtypes, options.rounds, options.threads)
+        return
     if not options.only_whole:
         speed = {}
         for length in (128, 256):

@@ -32,7 +32,7 @@ LOSSES = (
 )  # of xmc.train.loop
 DENSE = ("frozen", "last", "full", "lora")
 METRICS = ("ndcg", "psp")  # of xmc.train.data
-DTYPES = ("auto", "fp32", "bf16", "fp16")
+DTYPES = ("auto", "fp32", "bf16", "fp16", "int8")
 
 
 def require(holds: bool, name: str, value: object, wanted: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from xmc.encoders import pretrained
+from xmc.encoders import int8, pretrained
 from xmc.encoders.dense import DenseTower
 from xmc.encoders.forward import PaddedForward
 from xmc.encoders.leads import LEAD_SHARE
@@ -25,6 +25,8 @@ TEXTS = [
     "\u200b",
     "a",
 ]
+
+needs_int8 = pytest.mark.skipif(not int8.available(), reason="torch has no 8-bit products for this processor")
 
 
 def _by_hand(folder: Path, text: str) -> np.ndarray:
@@ -81,6 +83,16 @@ def test_bf16_stays_close_to_fp32(minilm: Path, exact: DenseTower) -> None:
     assert (rough.vectors * fine.vectors).sum(1)[fine.ok].min() > 0.999
 
 
+@needs_int8
+def test_int8_stays_close_to_fp32_in_any_company(minilm: Path, exact: DenseTower) -> None:
+    rough, fine = DenseTower.load(str(minilm), dtype="int8"), exact.encode(TEXTS)
+    found = rough.encode(TEXTS)
+    assert (found.vectors * fine.vectors).sum(1)[fine.ok].min() > 0.995
+    for i in np.flatnonzero(found.ok):
+        alone = rough.encode([TEXTS[i]]).vectors[0]
+        assert alone @ found.vectors[i] > 0.9999
+
+
 def test_a_text_has_its_vector_in_any_company(exact: DenseTower) -> None:
     together = exact.encode(TEXTS)
     for i in np.flatnonzero(together.ok):
@@ -88,9 +100,10 @@ def test_a_text_has_its_vector_in_any_company(exact: DenseTower) -> None:
         assert alone.vectors[0] == pytest.approx(together.vectors[i], abs=1e-5)
 
 
-def test_the_same_list_gives_the_same_bytes_with_any_number_of_threads(minilm: Path) -> None:
+@pytest.mark.parametrize("dtype", ["fp32", pytest.param("int8", marks=needs_int8)])
+def test_the_same_list_gives_the_same_bytes_with_any_number_of_threads(minilm: Path, dtype: str) -> None:
     texts = TEXTS * 5
-    one, two = (DenseTower.load(str(minilm), threads=n).encode(texts) for n in (1, 2))
+    one, two = (DenseTower.load(str(minilm), threads=n, dtype=dtype).encode(texts) for n in (1, 2))
     assert one.vectors.tobytes() == two.vectors.tobytes()
     assert one.windows.tobytes() == two.windows.tobytes()
 
@@ -229,7 +242,7 @@ def _spoil(folder: Path, value: float) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", pytest.param("int8", marks=needs_int8)])
 def test_nan_is_refused_with_the_names_of_the_texts(tiny: Callable[..., Path], dtype: str) -> None:
     folder = tiny()
     _spoil(folder, float("nan"))
@@ -329,7 +342,7 @@ def test_without_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ({"max_length": 0}, "max_length=0"),
         ({"max_length": 65}, "8 to 64"),
         ({"device": "tpu"}, "device=tpu"),
-        ({"dtype": "int3"}, "dtype=int3"),
+        ({"dtype": "int3"}, "dtype=int3: .* fp16, int8"),
     ],
 )
 def test_settings_that_are_not_possible(
@@ -337,6 +350,16 @@ def test_settings_that_are_not_possible(
 ) -> None:
     with pytest.raises(SettingError, match=message):
         DenseTower.load(str(tiny()), **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [("T5EncoderModel", {}), ("BertModel", {"hidden_size": 30, "num_attention_heads": 3})]
+)
+def test_int8_needs_a_model_that_it_fits(
+    tiny: Callable[..., Path], kind: str, config: dict[str, int]
+) -> None:
+    with pytest.raises(SettingError, match=r"dtype=int8: device=cpu, .* use dtype=auto"):
+        DenseTower.load(str(tiny(kind, **config)), device="cpu", dtype="int8")
 
 
 def test_a_gpu_that_is_not_there(tiny: Callable[..., Path]) -> None:

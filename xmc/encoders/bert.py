@@ -6,26 +6,31 @@ on the same weights, arranged for a CPU:
 - No padding and no mask: the token-wise layers see one matrix (n_tokens, dim); attention runs over groups of
   windows of equal length.
 - One matrix product for query, key and value, with the attention's scale folded into the query weights.
-- Weights packed once for the CPU's matrix kernel (oneDNN), with GELU and residual sums fused into it.
-- Scores in pieces that stay in the cache, softmax in fp32: torch's softmax of bf16 rows is up to three times
+- Weights packed once for the CPU's matrix kernel (oneDNN). In bf16, GELU and residual sums are fused into it;
+  in fp32 torch's own behind it are faster (measured with AVX2). Or 8-bit integers: ``xmc.encoders.int8``.
+- Attention in fp32 by torch's flash kernel, which reads queries, keys and values where they lie. In bf16,
+  scores in pieces that stay in the cache, softmax in fp32: torch's softmax of bf16 rows is up to three times
   slower when a row is not a multiple of its vector width.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.nn import functional
 
+from xmc.encoders import int8
 from xmc.encoders.forward import DTYPES, Forward
 
 if TYPE_CHECKING:
     from torch import nn
 
 SCORES = 1 << 19  # attention scores computed at once: 2 MB in fp32
+MakeLinear = Callable[[torch.Tensor, torch.Tensor], Callable[..., torch.Tensor]]
 _FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert")
 
 
@@ -40,23 +45,36 @@ def fits(model: nn.Module) -> bool:
     )
 
 
+def fits_int8(model: nn.Module) -> bool:
+    """Whether :class:`PackedBert` computes what this model does in 8-bit integers too, on this CPU."""
+    if not fits(model) or not int8.available():
+        return False
+    c: Any = model.config
+    return c.hidden_size % int8.MULTIPLE == c.intermediate_size % int8.MULTIPLE == 0
+
+
 class PackedBert(Forward):
     """Unit vectors of windows that lie end to end; see the module."""
 
-    budget = 2048  # the widest intermediate, 4 × dim, of so many tokens still fits the last cache
     mixed = True
 
     @torch.inference_mode()
     def __init__(self, model: Any, pooling: str, dtype: str):
-        """Takes the weights of a ``BertModel`` or ``RobertaModel`` in fp32."""
+        """Takes the weights of a ``BertModel`` or ``RobertaModel`` in fp32.
+
+        With ``dtype`` ``int8`` the token-wise layers multiply in integers, and all else is fp32.
+        """
         c, self._pooling, self._eps = model.config, pooling, model.config.layer_norm_eps
-        e, to = model.embeddings, DTYPES[dtype]
+        e, to = model.embeddings, DTYPES.get(dtype, torch.float32)
         self._words = e.word_embeddings.weight.detach().to(to)
         self._first = 0 if c.model_type == "bert" else c.pad_token_id + 1
         places = e.position_embeddings.weight[self._first :] + e.token_type_embeddings.weight[0]
         self._places = places.detach().to(to)
         self._norm = _norm(e.LayerNorm, to)
-        self._layers = [_Layer(layer, c.num_attention_heads, to) for layer in model.encoder.layer]
+        # So many tokens' widest intermediate, 4 × dim, still fits the last cache; 8-bit products want less.
+        self.budget = 1024 if dtype == "int8" else 2048
+        linear = int8.Int8Linear if dtype == "int8" else partial(_linear, dtype=to)
+        self._layers = [_Layer(layer, c.num_attention_heads, to, linear) for layer in model.encoder.layer]
 
     def widths(self, lengths: np.ndarray) -> np.ndarray:
         """The lengths: nothing is padded."""
@@ -82,16 +100,16 @@ class PackedBert(Forward):
 
 
 class _Layer:
-    def __init__(self, layer: Any, heads: int, dtype: torch.dtype):
+    def __init__(self, layer: Any, heads: int, dtype: torch.dtype, linear: MakeLinear):
         a = layer.attention
         self._heads = heads
         scale = (a.self.query.weight.shape[0] // heads) ** -0.5
         weights = [a.self.query.weight * scale, a.self.key.weight, a.self.value.weight]
         biases = [a.self.query.bias * scale, a.self.key.bias, a.self.value.bias]
-        self._qkv = _linear(torch.cat(weights), torch.cat(biases), dtype)
-        self._out = _linear(a.output.dense.weight, a.output.dense.bias, dtype)
-        self._up = _linear(layer.intermediate.dense.weight, layer.intermediate.dense.bias, dtype)
-        self._down = _linear(layer.output.dense.weight, layer.output.dense.bias, dtype)
+        self._qkv = linear(torch.cat(weights), torch.cat(biases))
+        self._out = linear(a.output.dense.weight, a.output.dense.bias)
+        self._up = linear(layer.intermediate.dense.weight, layer.intermediate.dense.bias)
+        self._down = linear(layer.output.dense.weight, layer.output.dense.bias)
         self._norm1, self._norm2 = _norm(a.output.LayerNorm, dtype), _norm(layer.output.LayerNorm, dtype)
 
     def __call__(self, x: torch.Tensor, groups: list[tuple[int, int, int]], eps: float) -> torch.Tensor:
@@ -109,6 +127,10 @@ def _attend(qkv: torch.Tensor, n: int, length: int, heads: int) -> torch.Tensor:
     """(n * length, dim) from (n * length, 3 * dim): attention within ``n`` windows of ``length`` tokens."""
     width = qkv.shape[1] // (3 * heads)
     split = qkv.view(n, length, 3, heads, width).permute(2, 0, 3, 1, 4)
+    if qkv.dtype == torch.float32:
+        q, k, v = split
+        found = functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+        return found.transpose(1, 2).reshape(n * length, heads * width)
     q, k, v = split.reshape(3, n * heads, length, width)
     k = k.transpose(1, 2)
     out = torch.empty_like(q)
@@ -151,6 +173,13 @@ def packs(dtype: torch.dtype) -> bool:
     return asked is None or bool(getattr(torch.ops.mkldnn, asked)())
 
 
+def _finish(y: torch.Tensor, gelu: bool, residual: torch.Tensor | None) -> torch.Tensor:
+    """``y``, changed in place: with the residual added, or through GELU."""
+    if residual is not None:
+        y += residual
+    return torch.ops.aten.gelu_(y) if gelu else y
+
+
 class _PlainLinear:
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor):
         self._weight, self._bias = weight, bias
@@ -158,10 +187,7 @@ class _PlainLinear:
     def __call__(
         self, x: torch.Tensor, gelu: bool = False, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        y = functional.linear(x, self._weight, self._bias)
-        if residual is not None:
-            y += residual
-        return functional.gelu(y) if gelu else y
+        return _finish(functional.linear(x, self._weight, self._bias), gelu, residual)
 
 
 class _PackedLinear:
@@ -173,6 +199,8 @@ class _PackedLinear:
         self, x: torch.Tensor, gelu: bool = False, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         ops = torch.ops.mkldnn._linear_pointwise
+        if x.dtype == torch.float32:
+            return _finish(ops(x, self._weight, self._bias, "none", [], ""), gelu, residual)
         if residual is not None:
             return ops.binary(x, residual, self._weight, self._bias, "add")
         return ops(x, self._weight, self._bias, "gelu" if gelu else "none", [], "none" if gelu else "")

@@ -22,6 +22,7 @@ from xmc.encoders.lexical import unit
 from xmc.encoders.windows import Windows, WindowVectors, batches, cut, lay, pool, spans, tokenise
 from xmc.encoders.writer import VectorWriter
 from xmc.errors import InputError, ResourceError, SettingError, some
+from xmc.settings import DTYPES, require_one_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -66,7 +67,8 @@ class DenseTower:
             name_or_path: a model folder, a hub name, or ``default`` (all-MiniLM-L6-v2).
             max_length: tokens of a window, special ones included; None: 256, or less if the model takes less.
             device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:1``.
-            dtype: ``auto`` (bf16 where the device computes with it, else fp32), ``fp32``, ``bf16``, ``fp16``.
+            dtype: ``auto`` (bf16 where the device computes with it, else fp32), ``fp32``, ``bf16``, ``fp16``,
+                ``int8`` (BERT-like models on a CPU: see ``xmc.encoders.int8``).
             threads: CPU threads of :meth:`encode`; None: as many as torch uses.
 
         Raises:
@@ -222,7 +224,13 @@ class DenseTower:
         from xmc.encoders import bert
         from xmc.encoders.forward import PaddedForward
 
-        if self.device == "cpu" and self.dtype != "fp16" and bert.fits(model):
+        packed = self.device == "cpu" and self.dtype != "fp16" and bert.fits(model)
+        if self.dtype == "int8" and not (packed and bert.fits_int8(model)):
+            raise SettingError(
+                f"dtype=int8: device={self.device}, model {self.name}; wanted cpu, "
+                "a BERT-like model, and torch with 8-bit products for this processor; use dtype=auto"
+            )
+        if packed:
             return bert.PackedBert(model, self.pooling, self.dtype)
         return PaddedForward(model, self.pooling, self.max_length, self.device, self.dtype)
 
@@ -299,8 +307,7 @@ def _dtype(dtype: str, device: str) -> str:
     if dtype == "auto":
         fast = torch.cuda.is_bf16_supported() if device != "cpu" else _cpu_has_bf16()
         return "bf16" if fast else "fp32"
-    if dtype not in ("fp32", "bf16", "fp16"):
-        raise SettingError(f"dtype={dtype}: wanted auto, fp32, bf16 or fp16")
+    require_one_of("dtype", dtype, DTYPES)
     return dtype
 
 
