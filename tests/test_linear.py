@@ -122,6 +122,12 @@ def test_numbers_that_were_not_learned_are_refused(tmp_path, number, part):
         LinearLabels.load(tmp_path / "linear")
 
 
+def test_of_features_below_zero_the_largest_are_the_strongest(monkeypatch):
+    monkeypatch.setattr(linear, "STRONGEST", 2)
+    found = strongest(sp.csr_matrix(np.array([[0.1, -3, 0.2, 4, -0.3]], np.float32)), 5)
+    assert found.toarray()[0] == pytest.approx([0, -0.6, 0, 0.8, 0])
+
+
 @QUICK
 @given(seeds, st.integers(1, 12), st.integers(1, 6))
 def test_the_strongest_words_of_each_row_are_left_at_unit_length(seed, n_words, most):

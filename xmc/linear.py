@@ -117,7 +117,7 @@ def strongest(features: sp.csr_matrix, n_words: int) -> sp.csr_matrix:
     word = features.indices < n_words
     ends = np.concatenate([[0], np.cumsum(word)])[features.indptr]
     data, indices = features.data[word], features.indices[word]
-    kept = _strongest(data, ends)
+    kept = _strongest(np.abs(data), ends)  # features that were given may be below zero
     indptr = np.concatenate([[0], np.cumsum(kept)])[ends]
     return unit_rows(sp.csr_matrix((data[kept], indices[kept], indptr), features.shape))
 

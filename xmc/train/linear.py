@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from xmc.artifacts import ArtifactWriter, is_artifact, load_array, load_csr, save_csr
+from xmc.errors import ResourceError
 from xmc.linear import LinearLabels
 
 FEWEST = 3  # documents of a label that gets a classifier
@@ -69,7 +71,7 @@ class LinearData:
 
     def identity(self, labels: np.ndarray) -> str:
         """Changes with anything that the classifiers of ``labels`` depend on."""
-        numbers = [self.seed, N_RANDOM, PENALTY, TOLERANCE, PASSES, SMALLEST, CHUNK]
+        numbers = [self.n_features, self.seed, N_RANDOM, PENALTY, TOLERANCE, PASSES, SMALLEST, CHUNK]
         digest = hashlib.sha256(repr(numbers).encode())
         arrays = [load_array(self.store / f"{name}.npy") for name in ("data", "indices", "indptr")]
         for matrix in (self.gold, self.proposed):
@@ -105,14 +107,23 @@ def learn_linear(
 def _missing(
     data: LinearData, folder: Path, chunks: Sequence[np.ndarray], jobs: int
 ) -> Iterator[tuple[Path, int, sp.csr_matrix]]:
-    """Where each chunk of labels that was not learned yet belongs, its size, (n, n_features + 1) weights."""
+    """Where each chunk of labels that was not learned yet belongs, its size, (n, n_features + 1) weights.
+
+    Raises: ResourceError where the system ended one of the processes.
+    """
     from joblib import Parallel, delayed
 
     wanted = [i for i in range(len(chunks)) if not is_artifact(_path(folder, i))]
     jobs = max(1, min(jobs, MOST_PROCESSES, len(wanted)))
     work = (delayed(_learned)(data.store, data.n_features, list(data.tasks(chunks[i]))) for i in wanted)
-    for i, learned in zip(wanted, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
-        yield _path(folder, i), len(chunks[i]), learned
+    try:
+        for i, learned in zip(wanted, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
+            yield _path(folder, i), len(chunks[i]), learned
+    except BrokenProcessPool:
+        raise ResourceError(
+            f"one of {jobs} processes that learn classifiers was ended, mostly for want of memory; what was "
+            "learned is kept: run the command again, with fewer processes (threads=N)"
+        ) from None
 
 
 def _path(folder: Path, chunk: int) -> Path:
@@ -136,13 +147,13 @@ def _classifier(words: sp.csr_matrix, right: np.ndarray) -> tuple[np.ndarray, np
     from sklearn.svm import LinearSVC
 
     n_features = words.shape[1]
-    if right.all():
+    if right.all() or not words.nnz:  # there is nothing to tell apart, or nothing to tell it by
         return np.array([n_features]), np.zeros(1, np.float32)
     used = np.flatnonzero(np.bincount(words.indices, minlength=n_features))
     place = np.zeros(n_features, np.int32)
     place[used] = np.arange(len(used))
     compact = sp.csr_matrix((words.data, place[words.indices], words.indptr), (len(right), len(used)))
-    machine = LinearSVC(C=PENALTY, tol=TOLERANCE, max_iter=PASSES, random_state=0)
+    machine = LinearSVC(C=PENALTY, dual="auto", tol=TOLERANCE, max_iter=PASSES, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # so many passes are enough
         machine.fit(compact, right)
