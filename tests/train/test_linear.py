@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -117,7 +120,7 @@ class Long(LinearData):
     """The same, of which every chunk takes a while."""
 
     def tasks(self, labels: np.ndarray) -> Iterator[Task]:
-        return iter([*super().tasks(labels)] * 200)
+        return iter([*super().tasks(labels)] * 100)
 
 
 def test_a_process_that_is_ended_is_named(tmp_path, monkeypatch):
@@ -129,6 +132,30 @@ def test_a_process_that_is_ended_is_named(tmp_path, monkeypatch):
     known = Long(**vars(data(tmp_path / "words")))
     with pytest.raises(ResourceError, match="one of 2 processes that learn classifiers was ended"):
         learn_linear(known, ALL, tmp_path / "work", 2, end_others)
+
+
+LEAD = """
+import sys
+from pathlib import Path
+from joblib.externals.loky import reusable_executor
+from tests.train.test_linear import ALL, Long, data, learn_linear, learning
+learning.CHUNK = 4
+def tell(n):
+    print(*reusable_executor._executor._processes, flush=True)
+folder = Path(sys.argv[1])
+learn_linear(Long(**vars(data(folder / "words"))), ALL, folder / "work", 2, tell)
+"""
+
+
+def test_the_others_end_when_the_first_process_is_killed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", LEAD, tmp_path], stdout=subprocess.PIPE, text=True) as first:
+        others = [Path("/proc") / pid for pid in first.stdout.readline().split()]
+        first.kill()
+    assert len(others) == 2
+    end = time.monotonic() + 60
+    while any(other.exists() for other in others) and time.monotonic() < end:
+        time.sleep(0.5)
+    assert not any(other.exists() for other in others)
 
 
 def test_killed_and_run_again_it_is_the_same_and_nothing_is_learned_twice(tmp_path, monkeypatch):

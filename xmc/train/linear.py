@@ -9,12 +9,15 @@ ones, without which it says nothing of what is far away.
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +32,7 @@ PENALTY, TOLERANCE, PASSES = 1.0, 0.1, 10
 SMALLEST = 0.05  # weights below it are cut off
 CHUNK = 128  # labels learned, and kept for resuming, at a time
 MOST_PROCESSES = 8
+WATCH = 2.0  # seconds between two looks at whether the process that leads is there still
 KIND = "classifiers"
 
 Task = tuple[np.ndarray, np.ndarray]  # (n,) documents to read, and for which of them the label is right
@@ -115,7 +119,8 @@ def _missing(
 
     wanted = [i for i in range(len(chunks)) if not is_artifact(_path(folder, i))]
     jobs = max(1, min(jobs, MOST_PROCESSES, len(wanted)))
-    work = (delayed(_learned)(data.store, data.n_features, list(data.tasks(chunks[i]))) for i in wanted)
+    known = data.store, data.n_features, os.getpid()
+    work = (delayed(_learned)(*known, list(data.tasks(chunks[i]))) for i in wanted)
     try:
         for i, learned in zip(wanted, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
             yield _path(folder, i), len(chunks[i]), learned
@@ -130,8 +135,12 @@ def _path(folder: Path, chunk: int) -> Path:
     return folder / f"labels-{chunk:06}"
 
 
-def _learned(store: Path, n_features: int, tasks: Sequence[Task]) -> sp.csr_matrix:
-    """(n_tasks, n_features + 1) weights, the last of each row its bias. Runs in a process of its own."""
+def _learned(store: Path, n_features: int, leader: int, tasks: Sequence[Task]) -> sp.csr_matrix:
+    """(n_tasks, n_features + 1) weights, the last of each row its bias.
+
+    Runs in a process of its own, which ends with the process ``leader``.
+    """
+    _end_with(leader)
     parts = [load_array(store / f"{name}.npy") for name in ("data", "indices", "indptr")]
     words = sp.csr_matrix(tuple(parts), (len(parts[2]) - 1, n_features), copy=False)
     rows = [_classifier(words[docs], right) for docs, right in tasks]
@@ -139,6 +148,19 @@ def _learned(store: Path, n_features: int, tasks: Sequence[Task]) -> sp.csr_matr
     columns = np.concatenate([columns for columns, _ in rows])
     values = np.concatenate([values for _, values in rows])
     return sp.csr_matrix((values, columns, indptr), (len(rows), n_features + 1))
+
+
+@cache
+def _end_with(leader: int) -> None:
+    """End this process soon after the other one, which may be killed: its pipes alone would not tell."""
+    if os.getpid() != leader:
+        Thread(target=_watch, args=(leader,), daemon=True).start()
+
+
+def _watch(leader: int) -> None:
+    while os.getppid() == leader:
+        time.sleep(WATCH)
+    os._exit(1)
 
 
 def _classifier(words: sp.csr_matrix, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
