@@ -78,6 +78,7 @@ def test_nothing_is_held_of_labels_that_were_taken_out():
     left = known.without(rows)
     assert not left.weights[rows].nnz
     assert not left.bias[rows].any()
+    assert not np.signbit(left.bias[rows]).any()
     assert not left.learned[rows].any()
     others = np.setdiff1d(np.arange(7), rows)
     assert np.array_equal(left.weights[others].toarray(), known.weights[others].toarray())

@@ -75,7 +75,8 @@ class LinearLabels:
         kept[rows] = False
         weights = sp.diags(kept.astype(np.float32)) @ self.weights
         weights.eliminate_zeros()
-        return LinearLabels(weights.tocsr(), self.bias * kept, self.learned & kept)
+        bias = np.where(kept, self.bias, np.float32(0))  # times zero, the sign would stay
+        return LinearLabels(weights.tocsr(), bias, self.learned & kept)
 
     def joined(self, other: LinearLabels) -> LinearLabels:
         """These and those of ``other``, which has other labels' classifiers."""
