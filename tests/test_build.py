@@ -232,6 +232,25 @@ def test_no_document_meets_its_duplicate_in_the_fit(tmp_path, monkeypatch):
     assert task.parts.frequency.sum() == task.memory.labels.nnz <= known
 
 
+def test_classifiers_learn_nothing_of_the_documents_that_judge(tmp_path):
+    taught = [(f"d{i}", f"fish w{i % 5}", ["L1"]) for i in range(30)]
+    judging = [(f"e{i}", f"boat w{i % 5}", ["L2"]) for i in range(10)]
+    paths = docs_file(tmp_path / "docs.jsonl", taught), docs_file(tmp_path / "dev.jsonl", judging)
+    names = [("L1", "fish"), ("L2", "boat")]
+    labels = labels_file(tmp_path / "labels.jsonl", names)
+    build_model(labels, [paths[0]], None, tmp_path / "model", FAST, [paths[1]])
+    assert Model.load(tmp_path / "model").linear.learned.tolist() == [True, False]
+
+
+def test_documents_whose_words_are_all_unknown(tmp_path):
+    draw = np.random.default_rng(0)
+    words = ["".join(draw.choice(list("abcdefgh"), 12)) for _ in range(30)]
+    docs = docs_file(tmp_path / "docs.jsonl", [(w, w, [f"L{1 + i % 3}"]) for i, w in enumerate(words)])
+    model = built(labels_file(tmp_path / "labels.jsonl"), [docs], tmp_path / "model")
+    assert model.linear.learned.tolist() == [True, True, True, False]
+    assert not model.linear.weights.nnz
+
+
 @pytest.mark.parametrize("train", [False, True])
 def test_documents_that_are_all_or_nearly_all_the_same(tmp_path, train):
     for n_others in (0, 1):

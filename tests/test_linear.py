@@ -78,6 +78,7 @@ def test_nothing_is_held_of_labels_that_were_taken_out():
     left = known.without(rows)
     assert not left.weights[rows].nnz
     assert not left.bias[rows].any()
+    assert not np.signbit(left.bias[rows]).any()
     assert not left.learned[rows].any()
     others = np.setdiff1d(np.arange(7), rows)
     assert np.array_equal(left.weights[others].toarray(), known.weights[others].toarray())
@@ -120,6 +121,12 @@ def test_numbers_that_were_not_learned_are_refused(tmp_path, number, part):
     known.save(tmp_path / "linear")
     with pytest.raises(ArtifactError, match="not finite or too large"):
         LinearLabels.load(tmp_path / "linear")
+
+
+def test_of_features_below_zero_the_largest_are_the_strongest(monkeypatch):
+    monkeypatch.setattr(linear, "STRONGEST", 2)
+    found = strongest(sp.csr_matrix(np.array([[0.1, -3, 0.2, 4, -0.3]], np.float32)), 5)
+    assert found.toarray()[0] == pytest.approx([0, -0.6, 0, 0.8, 0])
 
 
 @QUICK

@@ -112,6 +112,7 @@ class Builder:
         if linear is None:
             return model
         known = gold.multiply(self.own[:, None]).tocsr()
+        known.eliminate_zeros()  # or the labels of judging documents would still be entries
         learn = self._taught(towers, known, self.own).classifiers
         return replace(model, linear=learn(model.index, None if many_apart else linear))
 

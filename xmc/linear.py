@@ -75,7 +75,8 @@ class LinearLabels:
         kept[rows] = False
         weights = sp.diags(kept.astype(np.float32)) @ self.weights
         weights.eliminate_zeros()
-        return LinearLabels(weights.tocsr(), self.bias * kept, self.learned & kept)
+        bias = np.where(kept, self.bias, np.float32(0))  # times zero, the sign would stay
+        return LinearLabels(weights.tocsr(), bias, self.learned & kept)
 
     def joined(self, other: LinearLabels) -> LinearLabels:
         """These and those of ``other``, which has other labels' classifiers."""
@@ -117,7 +118,7 @@ def strongest(features: sp.csr_matrix, n_words: int) -> sp.csr_matrix:
     word = features.indices < n_words
     ends = np.concatenate([[0], np.cumsum(word)])[features.indptr]
     data, indices = features.data[word], features.indices[word]
-    kept = _strongest(data, ends)
+    kept = _strongest(np.abs(data), ends)  # features that were given may be below zero
     indptr = np.concatenate([[0], np.cumsum(kept)])[ends]
     return unit_rows(sp.csr_matrix((data[kept], indices[kept], indptr), features.shape))
 

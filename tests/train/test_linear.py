@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib.externals.loky import reusable_executor
 
 from tests.train.made import N_DOCS, N_FEATURES, N_LABELS, made
 from xmc.encoders.writer import FeatureWriter
+from xmc.errors import ResourceError
 from xmc.linear import LinearLabels, strongest
 from xmc.train import linear as learning
-from xmc.train.linear import FEWEST, LinearData, enough, learn_linear
+from xmc.train.linear import FEWEST, LinearData, Task, enough, learn_linear
 
 DATA = made(n_dev=0)
 CLEAR = np.where(np.arange(N_FEATURES) < 2 * N_LABELS, 1, 0.2).astype(np.float32)
@@ -96,6 +105,59 @@ def test_a_label_that_every_document_has_is_learned_without_a_wrong_one(tmp_path
     assert (found.weights.nnz, found.bias[7]) == (0, 0)
 
 
+def test_documents_without_a_word_teach_nothing(tmp_path):
+    empty = FeatureWriter(tmp_path / "empty")
+    empty.append(sp.csr_matrix((N_DOCS, N_FEATURES), dtype=np.float32))
+    empty.close()
+    known = replace(data(tmp_path / "words"), store=tmp_path / "empty")
+    found = learned(known, tmp_path / "work")
+    assert found.learned.all()
+    assert not found.weights.nnz
+    assert not found.bias.any()
+
+
+class Long(LinearData):
+    """The same, of which every chunk takes a while."""
+
+    def tasks(self, labels: np.ndarray) -> Iterator[Task]:
+        return iter([*super().tasks(labels)] * 100)
+
+
+def test_a_process_that_is_ended_is_named(tmp_path, monkeypatch):
+    def end_others(n: int) -> None:
+        for process in list(reusable_executor._executor._processes):
+            os.kill(process, signal.SIGKILL)
+
+    monkeypatch.setattr(learning, "CHUNK", 4)
+    known = Long(**vars(data(tmp_path / "words")))
+    with pytest.raises(ResourceError, match="one of 2 processes that learn classifiers was ended"):
+        learn_linear(known, ALL, tmp_path / "work", 2, end_others)
+
+
+LEAD = """
+import sys
+from pathlib import Path
+from joblib.externals.loky import reusable_executor
+from tests.train.test_linear import ALL, Long, data, learn_linear, learning
+learning.CHUNK = 4
+def tell(n):
+    print(*reusable_executor._executor._processes, flush=True)
+folder = Path(sys.argv[1])
+learn_linear(Long(**vars(data(folder / "words"))), ALL, folder / "work", 2, tell)
+"""
+
+
+def test_the_others_end_when_the_first_process_is_killed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", LEAD, tmp_path], stdout=subprocess.PIPE, text=True) as first:
+        others = [Path("/proc") / pid for pid in first.stdout.readline().split()]
+        first.kill()
+    assert len(others) == 2
+    end = time.monotonic() + 60
+    while any(other.exists() for other in others) and time.monotonic() < end:
+        time.sleep(0.5)
+    assert not any(other.exists() for other in others)
+
+
 def test_killed_and_run_again_it_is_the_same_and_nothing_is_learned_twice(tmp_path, monkeypatch):
     monkeypatch.setattr(learning, "CHUNK", 16)
     whole = learned(data(tmp_path / "words"), tmp_path / "other")
@@ -120,6 +182,13 @@ def test_processes_learn_what_one_learns(tmp_path, monkeypatch):
     monkeypatch.setattr(learning, "CHUNK", 20)
     known = data(tmp_path / "words")
     assert same(learned(known, tmp_path / "one"), learned(known, tmp_path / "two", jobs=2))
+
+
+def test_what_was_learned_with_other_features_behind_the_words_is_not_taken_up(tmp_path):
+    known = data(tmp_path / "words")
+    learned(known, tmp_path / "work")
+    more = replace(known, n_features=N_FEATURES + 5)
+    assert same(learned(more, tmp_path / "work"), learned(more, tmp_path / "other"))
 
 
 def test_what_was_learned_of_other_data_is_not_taken_up(tmp_path):

@@ -9,16 +9,21 @@ ones, without which it says nothing of what is far away.
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import scipy.sparse as sp
 
 from xmc.artifacts import ArtifactWriter, is_artifact, load_array, load_csr, save_csr
+from xmc.errors import ResourceError
 from xmc.linear import LinearLabels
 
 FEWEST = 3  # documents of a label that gets a classifier
@@ -27,6 +32,7 @@ PENALTY, TOLERANCE, PASSES = 1.0, 0.1, 10
 SMALLEST = 0.05  # weights below it are cut off
 CHUNK = 128  # labels learned, and kept for resuming, at a time
 MOST_PROCESSES = 8
+WATCH = 2.0  # seconds between two looks at whether the process that leads is there still
 KIND = "classifiers"
 
 Task = tuple[np.ndarray, np.ndarray]  # (n,) documents to read, and for which of them the label is right
@@ -69,7 +75,7 @@ class LinearData:
 
     def identity(self, labels: np.ndarray) -> str:
         """Changes with anything that the classifiers of ``labels`` depend on."""
-        numbers = [self.seed, N_RANDOM, PENALTY, TOLERANCE, PASSES, SMALLEST, CHUNK]
+        numbers = [self.n_features, self.seed, N_RANDOM, PENALTY, TOLERANCE, PASSES, SMALLEST, CHUNK]
         digest = hashlib.sha256(repr(numbers).encode())
         arrays = [load_array(self.store / f"{name}.npy") for name in ("data", "indices", "indptr")]
         for matrix in (self.gold, self.proposed):
@@ -105,22 +111,36 @@ def learn_linear(
 def _missing(
     data: LinearData, folder: Path, chunks: Sequence[np.ndarray], jobs: int
 ) -> Iterator[tuple[Path, int, sp.csr_matrix]]:
-    """Where each chunk of labels that was not learned yet belongs, its size, (n, n_features + 1) weights."""
+    """Where each chunk of labels that was not learned yet belongs, its size, (n, n_features + 1) weights.
+
+    Raises: ResourceError where the system ended one of the processes.
+    """
     from joblib import Parallel, delayed
 
     wanted = [i for i in range(len(chunks)) if not is_artifact(_path(folder, i))]
     jobs = max(1, min(jobs, MOST_PROCESSES, len(wanted)))
-    work = (delayed(_learned)(data.store, data.n_features, list(data.tasks(chunks[i]))) for i in wanted)
-    for i, learned in zip(wanted, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
-        yield _path(folder, i), len(chunks[i]), learned
+    known = data.store, data.n_features, os.getpid()
+    work = (delayed(_learned)(*known, list(data.tasks(chunks[i]))) for i in wanted)
+    try:
+        for i, learned in zip(wanted, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
+            yield _path(folder, i), len(chunks[i]), learned
+    except BrokenProcessPool:
+        raise ResourceError(
+            f"one of {jobs} processes that learn classifiers was ended, mostly for want of memory; what was "
+            "learned is kept: run the command again, with fewer processes (threads=N)"
+        ) from None
 
 
 def _path(folder: Path, chunk: int) -> Path:
     return folder / f"labels-{chunk:06}"
 
 
-def _learned(store: Path, n_features: int, tasks: Sequence[Task]) -> sp.csr_matrix:
-    """(n_tasks, n_features + 1) weights, the last of each row its bias. Runs in a process of its own."""
+def _learned(store: Path, n_features: int, leader: int, tasks: Sequence[Task]) -> sp.csr_matrix:
+    """(n_tasks, n_features + 1) weights, the last of each row its bias.
+
+    Runs in a process of its own, which ends with the process ``leader``.
+    """
+    _end_with(leader)
     parts = [load_array(store / f"{name}.npy") for name in ("data", "indices", "indptr")]
     words = sp.csr_matrix(tuple(parts), (len(parts[2]) - 1, n_features), copy=False)
     rows = [_classifier(words[docs], right) for docs, right in tasks]
@@ -130,19 +150,32 @@ def _learned(store: Path, n_features: int, tasks: Sequence[Task]) -> sp.csr_matr
     return sp.csr_matrix((values, columns, indptr), (len(rows), n_features + 1))
 
 
+@cache
+def _end_with(leader: int) -> None:
+    """End this process soon after the other one, which may be killed: its pipes alone would not tell."""
+    if os.getpid() != leader:
+        Thread(target=_watch, args=(leader,), daemon=True).start()
+
+
+def _watch(leader: int) -> None:
+    while os.getppid() == leader:
+        time.sleep(WATCH)
+    os._exit(1)
+
+
 def _classifier(words: sp.csr_matrix, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Columns and float32 values of one label's weights, the bias behind them."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
     n_features = words.shape[1]
-    if right.all():
+    if right.all() or not words.nnz:  # there is nothing to tell apart, or nothing to tell it by
         return np.array([n_features]), np.zeros(1, np.float32)
     used = np.flatnonzero(np.bincount(words.indices, minlength=n_features))
     place = np.zeros(n_features, np.int32)
     place[used] = np.arange(len(used))
     compact = sp.csr_matrix((words.data, place[words.indices], words.indptr), (len(right), len(used)))
-    machine = LinearSVC(C=PENALTY, tol=TOLERANCE, max_iter=PASSES, random_state=0)
+    machine = LinearSVC(C=PENALTY, dual="auto", tol=TOLERANCE, max_iter=PASSES, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # so many passes are enough
         machine.fit(compact, right)
