@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -72,10 +73,16 @@ def measured() -> Iterator[list[Cost]]:
     """Gives a list that holds the cost of what is done inside, once it has ended."""
     found: list[Cost] = []
     before = _counted_anew()
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu, wall = _cpu_seconds(), time.perf_counter()
     yield found
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    cpu, wall = _cpu_seconds() - cpu, time.perf_counter() - wall
     found.append(Cost(cpu, wall, before, _status("VmHWM")))
+
+
+def _cpu_seconds() -> float:
+    """Of this process, and of those that it started and that have ended."""
+    of_others = os.times()
+    return time.process_time() + of_others.children_user + of_others.children_system
 
 
 def resident() -> int:

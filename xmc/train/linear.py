@@ -129,6 +129,16 @@ def _missing(
             f"one of {jobs} processes that learn classifiers was ended, mostly for want of memory; what was "
             "learned is kept: run the command again, with fewer processes (threads=N)"
         ) from None
+    finally:
+        if jobs > 1:
+            _let_go()
+
+
+def _let_go() -> None:
+    """End the processes, which would wait for more work and hold memory, and whose CPU time counts then."""
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)
 
 
 def _path(folder: Path, chunk: int) -> Path:
