@@ -49,7 +49,9 @@ def learn(
 
 
 def forget(model: Model, ids: Sequence[str], show: str = "off") -> tuple[Model, int]:
-    """The model without the documents ``ids``, and how many these are; it holds nothing of them any more.
+    """The model without the documents ``ids``, and how many these are.
+
+    What training, classifiers of labels with other documents and fitted weights took from them stays.
 
     Raises: InputError for ids of documents that are not remembered.
     """
