@@ -129,6 +129,7 @@ def test_a_process_that_is_ended_is_named(tmp_path, monkeypatch):
             os.kill(process, signal.SIGKILL)
 
     monkeypatch.setattr(learning, "CHUNK", 4)
+    monkeypatch.setattr(learning, "WORTH", 1)
     known = Long(**vars(data(tmp_path / "words")))
     with pytest.raises(ResourceError, match="one of 2 processes that learn classifiers was ended"):
         learn_linear(known, ALL, tmp_path / "work", 2, end_others)
@@ -139,7 +140,7 @@ import sys
 from pathlib import Path
 from joblib.externals.loky import reusable_executor
 from tests.train.test_linear import ALL, Long, data, learn_linear, learning
-learning.CHUNK = 4
+learning.CHUNK, learning.WORTH = 4, 1
 def tell(n):
     print(*reusable_executor._executor._processes, flush=True)
 folder = Path(sys.argv[1])
@@ -180,6 +181,7 @@ def test_killed_and_run_again_it_is_the_same_and_nothing_is_learned_twice(tmp_pa
 
 def test_processes_learn_what_one_learns(tmp_path, monkeypatch):
     monkeypatch.setattr(learning, "CHUNK", 20)
+    monkeypatch.setattr(learning, "WORTH", 1)
     known = data(tmp_path / "words")
     assert same(learned(known, tmp_path / "one"), learned(known, tmp_path / "two", jobs=2))
 

@@ -32,6 +32,7 @@ PENALTY, TOLERANCE, PASSES = 1.0, 0.1, 10
 SMALLEST = 0.05  # weights below it are cut off
 CHUNK = 128  # labels learned, and kept for resuming, at a time
 MOST_PROCESSES = 8
+WORTH = 100_000  # documents that all labels read together, for which one more process is worth starting
 WATCH = 2.0  # seconds between two looks at whether the process that leads is there still
 KIND = "classifiers"
 
@@ -118,7 +119,8 @@ def _missing(
     from joblib import Parallel, delayed
 
     wanted = [i for i in range(len(chunks)) if not is_artifact(_path(folder, i))]
-    jobs = max(1, min(jobs, MOST_PROCESSES, len(wanted)))
+    n_read = data.gold.nnz + data.proposed.nnz + N_RANDOM * sum(len(chunks[i]) for i in wanted)
+    jobs = max(1, min(jobs, MOST_PROCESSES, len(wanted), n_read // WORTH))
     known = data.store, data.n_features, os.getpid()
     work = (delayed(_learned)(*known, list(data.tasks(chunks[i]))) for i in wanted)
     try:
