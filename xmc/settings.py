@@ -208,15 +208,12 @@ class BuildSettings:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How the trained tower and the prototypes are fitted.
-
-    ``epochs`` None: by the number of documents; ``batch`` None: by the device, too.
-    """
+    """How the trained tower and the prototypes are fitted. ``epochs`` None: by the number of documents."""
 
     epochs: int | None = _named(None, {"auto": None})
     loss: str = "auto"
     dense: str = "frozen"
-    batch: int | None = _named(None, {"auto": None})
+    batch: int = 64
     metric: str = "ndcg"
     dim: int = 384
     max_features: int = 150_000
@@ -229,8 +226,7 @@ class TrainSettings:
             require_whole("train.epochs", self.epochs, 1)
         require_one_of("train.loss", self.loss, LOSSES)
         require_one_of("train.dense", self.dense, DENSE)
-        if self.batch is not None:
-            require_whole("train.batch", self.batch, 1)
+        require_whole("train.batch", self.batch, 1)
         require_one_of("train.metric", self.metric, METRICS)
         require_whole("train.dim", self.dim, 8)
         require_whole("train.max_features", self.max_features, 1)

@@ -17,7 +17,7 @@ from xmc.errors import TrainingError
 from xmc.settings import TrainSettings
 from xmc.train import tuning
 from xmc.train.checkpoint import Checkpoints
-from xmc.train.tuning import Tuner, TuningData, TuningTexts, documents_of_step, tune
+from xmc.train.tuning import Tuner, TuningData, TuningTexts, tune
 
 LABELS = ["astronomy", "fishery", "tax law", "botany", "", "tax law"]
 TOPICS = ["the purple office", "seven wooden chairs", "a letter from Paul", "cold rain on Monday"]
@@ -170,7 +170,7 @@ def test_a_rate_of_nothing_moves_nothing(tower, data):
     assert all(torch.equal(a, b) for a, b in zip(before, tuner.weights.values(), strict=True))
 
 
-def test_documents_of_a_step():
-    assert documents_of_step(7, 10**6, "cuda") == 7
-    assert documents_of_step(None, 10**6, "cpu") == 64
-    assert [documents_of_step(None, n, "cuda:1") for n in (100, 20_000, 10**6)] == [64, 100, 1024]
+def test_a_step_has_so_many_documents(tower, data):
+    tuner = Tuner(tower, data, TrainSettings(dense="last", batch=3), 0)
+    assert tuner.per_epoch == -(-len(tuner.docs) // 3)
+    assert Tuner(tower, data, TrainSettings(dense="last"), 0).per_epoch == -(-len(tuner.docs) // 64)

@@ -12,7 +12,7 @@ from xmc.model import Model
 from xmc.settings import TrainSettings
 from xmc.source import Source
 from xmc.stages import Cost, measured
-from xmc.train.tuning import EPOCHS, Tuner, documents_of_step
+from xmc.train.tuning import EPOCHS, Tuner
 from xmc.tuned import Tunable
 
 NUMBER = 4  # bytes of a float32
@@ -37,8 +37,7 @@ def probe_tuning(model: Model, sample: Source, settings: TrainSettings, n_docs: 
     encoder, words = model.encoder, model.encoder.lexical
     if encoder.dense is None or model.matcher is None or not isinstance(words, LexicalTower):
         return None
-    batch = documents_of_step(settings.batch, n_docs, encoder.dense.device)
-    docs = np.flatnonzero(np.diff(sample.gold.indptr) > 0)[: min(batch, ENOUGH)]
+    docs = np.flatnonzero(np.diff(sample.gold.indptr) > 0)[: min(settings.batch, ENOUGH)]
     if not len(docs):
         return None
     held, texts = np.zeros(len(sample.ids), bool), label_texts(sample.labels)

@@ -37,8 +37,6 @@ from xmc.train.lora import merge
 from xmc.train.losses import decoupled_softmax
 from xmc.train.processes import team
 
-BATCH, LARGE_BATCH = 64, 1024  # documents of a step
-ENOUGH_STEPS = 200  # of a pass, before steps become larger
 N_HARD = 4  # hard wrong labels of a document in a step
 SCALE = 20.0  # of a cosine, as a logit
 RATE, DECAY, LONGEST_STEP = 5e-5, 1e-2, 1.0
@@ -103,8 +101,7 @@ def tune(
         TrainingError: the loss is no number.
         SettingError: the model has no linear layers to adapt.
     """
-    batch = documents_of_step(settings.batch, data.gold.shape[0], tower.device)
-    wanted = [settings.dense, str(batch), str(settings.rate), str(seed)]
+    wanted = [settings.dense, str(settings.batch), str(settings.rate), str(seed)]
     parts = [tower.sha256, tower.dtype, *wanted, data.digest()]
     identity = hashlib.sha256(" ".join(parts).encode()).hexdigest()
     folder = work / f"encoder-{identity[:16]}"
@@ -124,7 +121,7 @@ class Tuner:
 
     def __init__(self, tower: DenseTower, data: TuningData, settings: TrainSettings, seed: int) -> None:
         self.tower, self.data, self.seed = tower, data, seed
-        self.batch = documents_of_step(settings.batch, data.gold.shape[0], tower.device)
+        self.batch = settings.batch
         self.rate = settings.rate * RATE * (LOW_RANK_RATE if settings.dense == "lora" else 1)
         self.embedder = Embedder(tower, settings.dense, seed)
         self.weights, self.team = self.embedder.weights, team()
@@ -226,13 +223,6 @@ class Tuner:
         for name, weight in self.weights.items():
             weight.copy_(tensors[f"weights.{name}"])
         self.adam.load_state_dict(adam_state(self.adam, tensors))
-
-
-def documents_of_step(wanted: int | None, n_docs: int, device: str) -> int:
-    """``wanted``; if it is None, what suits the device: on a GPU more documents, where there are many."""
-    if wanted is not None:
-        return wanted
-    return BATCH if device == "cpu" else int(np.clip(n_docs // ENOUGH_STEPS, BATCH, LARGE_BATCH))
 
 
 def _has_windows(windows: Windows) -> np.ndarray:
