@@ -11,6 +11,7 @@ from xmc.artifacts import save_csr
 from xmc.encoders.windows import WindowVectors
 from xmc.errors import ArtifactError
 from xmc.index.base import Shortlist
+from xmc.index.exact import ExactIndex
 from xmc.index.kinds import make_index
 from xmc.memory import IDS, SHARPNESS, DocumentMemory
 
@@ -226,3 +227,48 @@ def test_what_did_not_change_is_not_saved_again(tmp_path):
     assert sorted(p.name for p in (tmp_path / "wide").iterdir()) == ["labels.npz"]
     assert old.extended(*more(3)).save(tmp_path / "more", old) == ["index/vectors.npy"]
     assert old.take(np.arange(4)).save(tmp_path / "less", old) == []
+
+
+def many(n: int, dim: int = 48) -> DocumentMemory:
+    """A memory of ``n`` documents in groups, each its own row, made as a model's is."""
+    rng = np.random.default_rng(5)
+    centres = rng.standard_normal((40, dim))
+    vectors = (centres[rng.integers(40, size=n)] + 0.4 * rng.standard_normal((n, dim))).astype(np.float32)
+    index = ExactIndex(dim, "cosine")
+    index.add(np.arange(n), vectors)
+    labels = sp.csr_matrix(np.eye(n, N_LABELS, dtype=np.float32))
+    return DocumentMemory.over(index, labels, pa.array([f"d{i}" for i in range(n)], pa.large_string()), None)
+
+
+def test_many_documents_are_sought_in_fewer_coordinates_and_scored_in_all(monkeypatch, tmp_path):
+    exact = many(1500)
+    assert exact.index.built_as == "exact"
+    monkeypatch.setattr("xmc.memory.MANY", 1000)
+    monkeypatch.setattr("xmc.index.principal.DIMS", 16)
+    known = many(1500)
+    assert known.index.built_as == "pca"
+    queries = exact.index.vectors(np.arange(0, 1500, 10)) + np.float32(0.01)
+    wanted, found = exact.neighbours(queries, 20), known.neighbours(queries, 20)
+    hits = [np.isin(a, b).mean() for a, b in zip(wanted.rows, found.rows, strict=True)]
+    assert 0.9 <= np.mean(hits) <= 1
+    scores = dict(zip(wanted.rows[0].tolist(), wanted.scores[0].tolist(), strict=True))
+    assert all(
+        scores.get(row, score) == score for row, score in zip(found.rows[0], found.scores[0], strict=True)
+    )
+    known.save(tmp_path / "m")
+    again = DocumentMemory.load(tmp_path / "m", N_LABELS)
+    assert again.index.built_as == "pca"
+    assert again.neighbours(queries, 20).rows.tolist() == found.rows.tolist()
+
+
+def test_documents_come_to_and_go_from_a_large_memory(monkeypatch):
+    monkeypatch.setattr("xmc.memory.MANY", 1000)
+    monkeypatch.setattr("xmc.index.principal.DIMS", 16)
+    known = many(1200)
+    vector = -known.index.vectors(np.array([3]))
+    more = known.extended(["new"], sp.csr_matrix((1, N_LABELS), dtype=np.float32), vector, None)
+    assert more.neighbours(vector, 1).rows.tolist() == [[1200]]
+    left = more.take(np.setdiff1d(np.arange(1201), [3]))
+    assert left.index.built_as == "pca"
+    assert left.neighbours(vector, 1).rows.tolist() == [[1199]]
+    assert left.neighbours(-vector, 1).scores[0, 0] < 0.999

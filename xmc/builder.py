@@ -374,7 +374,7 @@ class Builder:
         release(towers)
         windows = read_vectors(self.work / WINDOWS).first(n) if self.cache else None
         ids = pa.array(self.source.ids[:n], pa.large_string())
-        return DocumentMemory(index, self.source.gold[:n], ids, windows)
+        return DocumentMemory.over(index, self.source.gold[:n], ids, windows)
 
     def _bar(self, what: str, unit: str, total: int) -> AbstractContextManager[Callable[[int], object]]:
         return progress(self.settings.run.progress, what, unit, lambda: total)

@@ -18,7 +18,7 @@ from xmc.rules import Rule
 MAX_WHOLE = 2**31 - 1
 NONE = {"none": None, "null": None}
 # Of xmc.index.kinds and xmc.tag.runner, which are too slow to import for help.
-KINDS = ("auto", "exact", "hnsw", "cagra", "ivf_flat", "ivf_sq8", "ivf_pq")
+KINDS = ("auto", "exact", "hnsw", "cagra", "pca", "ivf_flat", "ivf_sq8", "ivf_pq")
 RUNNERS = ("local", "ray")
 ON_BAD_DOCUMENT = ("quarantine", "error")
 LOSSES = (

@@ -102,3 +102,25 @@ def test_a_product_quantiser_takes_a_length_that_its_subvectors_do_not_divide():
 def test_a_recall_out_of_range_is_refused(recall):
     with pytest.raises(InputError, match=r"index.recall"):
         make_index("hnsw", 4, recall=recall)
+
+
+def test_principal_coordinates_reach_more_recall_with_more_candidates(monkeypatch):
+    monkeypatch.setattr("xmc.index.principal.DIMS", 4)
+    low, high = built("pca", 0.5), built("pca", 0.999)
+    assert (low.built_as, high.built_as) == ("pca", "pca")
+    assert low._effort.fetch < high._effort.fetch
+    assert low.reached < high.reached
+
+
+@pytest.mark.parametrize("damage", [lambda both: both[1:], lambda both: both.astype(np.float64)])
+def test_principal_coordinates_of_another_index_are_refused(tmp_path, damage):
+    built("pca").save(tmp_path)
+    path = tmp_path / "principal.npy"
+    described = json.loads((tmp_path / "index.json").read_text())
+    np.save(path, damage(np.load(path)))
+    described["structure"]["bytes"] = path.stat().st_size
+    (tmp_path / "index.json").write_text(json.dumps(described))
+    with pytest.raises(
+        ArtifactError, match=r"principal.npy: found float(32|64) .*, wanted float32 \(2010, 1 to 10\)"
+    ):
+        load_index(tmp_path)

@@ -1,4 +1,4 @@
-"""Approximate search by FAISS on the CPU, behind the same contract as exact search."""
+"""Approximate search on the CPU, by FAISS or principal coordinates, behind the contract of exact search."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from xmc.index import files
 from xmc.index.base import IndexInputError, Metric, check_vectors
 from xmc.index.fitting import ANN_KINDS, fit
 from xmc.index.kernel import pair_scores, rank_pairs, to_unit
+from xmc.index.principal import NAME as PCA
 from xmc.index.scan import Ranked, Scan
 from xmc.index.store import VectorStore
 from xmc.index.stored import StoredIndex
-from xmc.index.structures import Effort, Structure, build_structure, load_structure
+from xmc.index.structure import Effort, Structure
+from xmc.index.structures import build_structure, load_structure
 
 # Recall is measured at this many results, on this many queries.
 TUNED_K = 100
@@ -27,19 +29,20 @@ TUNING_QUERIES = 200
 NARROWINGS = 3
 # With a smaller share of the main segment eligible, exact search over them is the cheaper one.
 MIN_ELIGIBLE = 0.1
-FAISS = "index.faiss"
+# Where a structure is saved.
+FAISS, PRINCIPAL = "index.faiss", "principal.npy"
 # Candidates in memory at a time.
 BLOCK_CANDIDATES = 2**21
 
 
 class AnnIndex(StoredIndex):
-    """FAISS proposes candidates among the main segment, the kernel scores them; the tail is searched exactly.
+    """A structure proposes candidates in the main segment, the kernel scores them; the tail is read exactly.
 
-    The least effort is used that reached ``recall`` on sample queries. A query for which FAISS proposes too
-    few eligible candidates is searched exactly. FAISS works on the CPU, so the vectors lie there.
+    The least effort is used that reached ``recall`` on sample queries. A query for which it proposes too
+    few eligible candidates is searched exactly. It works on the CPU, so the vectors lie there.
     """
 
-    MAIN_FILES = frozenset({files.MAIN, FAISS})
+    MAIN_FILES = frozenset({files.MAIN, FAISS, PRINCIPAL})
 
     def __init__(
         self, kind: str, dim: int, metric: Metric = "cosine", recall: float = 0.99, strict: bool = False
@@ -47,7 +50,7 @@ class AnnIndex(StoredIndex):
         """An empty index of one of ``ANN_KINDS``.
 
         Args:
-            kind: "hnsw", "ivf_flat", "ivf_sq8" or "ivf_pq".
+            kind: "hnsw", "cagra", "pca", "ivf_flat", "ivf_sq8" or "ivf_pq".
             dim: length of the vectors.
             metric: "cosine" or "ip".
             recall: the share of the exact answer that is to be found, above 0, at most 1.
@@ -64,6 +67,14 @@ class AnnIndex(StoredIndex):
         self._tuned_k = TUNED_K
         self.reached = 1.0  # recall on the queries of the last build; 1 for exact search
         self._n_bytes = 0  # of the structure's file
+
+    @classmethod
+    def over(cls, index: StoredIndex, kind: str, recall: float) -> AnnIndex:
+        """An index of ``kind`` over the vectors of another, which are shared and tuned with."""
+        made = cls(kind, index.dim, index.metric, recall)
+        made._put(index._store)
+        made.compact()
+        return made
 
     @property
     def built_as(self) -> str:
@@ -102,8 +113,8 @@ class AnnIndex(StoredIndex):
     def _save_structure(self, directory: Path, without: frozenset[str]) -> dict[str, Any]:
         described: dict[str, Any] = {"recall": float(self.recall), "strict": self.strict, "structure": None}
         if self._structure:
-            if FAISS not in without:
-                self._n_bytes = self._structure.save(directory / FAISS)
+            if (name := _file(self._structure.name)) not in without:
+                self._n_bytes = self._structure.save(directory / name)
             described["structure"] = {
                 "name": self._structure.name,
                 "bytes": self._n_bytes,
@@ -122,7 +133,7 @@ class AnnIndex(StoredIndex):
         if not sound or found.get("name") not in ANN_KINDS:
             raise ArtifactError(f"{directory / 'index.json'}: structure is damaged; rebuild the index")
         n_main = len(self._store.main)
-        path, self._n_bytes = directory / FAISS, found["bytes"]
+        path, self._n_bytes = directory / _file(found["name"]), found["bytes"]
         self._structure = load_structure(path, found["name"], n_main, self.dim, found["bytes"])
         self._effort = Effort(found["breadth"], found["fetch"])
         self._tuned_k = found["tuned_k"]
@@ -212,3 +223,8 @@ class AnnIndex(StoredIndex):
             return torch.as_tensor(self._store.take(np.unique(spread)))
         spread = np.unique(np.linspace(0, len(queries) - 1, TUNING_QUERIES).astype(np.int64))
         return torch.from_numpy(to_unit(queries[spread]) if self.metric == "cosine" else queries[spread])
+
+
+def _file(name: str) -> str:
+    """The file of the structure of that name."""
+    return PRINCIPAL if name == PCA else FAISS

@@ -14,7 +14,7 @@ POINTS_PER_CLUSTER = 39
 MIN_LISTS = 8
 PQ_CENTROIDS = 256
 GRAPHS = ("hnsw", "cagra")
-ANN_KINDS = (*GRAPHS, "ivf_flat", "ivf_sq8", "ivf_pq")
+ANN_KINDS = (*GRAPHS, "pca", "ivf_flat", "ivf_sq8", "ivf_pq")
 # CAGRA makes its graph from a smaller one of as many links.
 CAGRA_POINTS = 128
 
@@ -28,8 +28,8 @@ def points_needed(kind: str) -> int:
     """The fewest vectors that ``kind`` is built for."""
     if kind == "ivf_pq":
         return POINTS_PER_CLUSTER * PQ_CENTROIDS
-    if kind in GRAPHS:
-        return 1 if kind == "hnsw" else CAGRA_POINTS
+    if kind in (*GRAPHS, "pca"):
+        return CAGRA_POINTS if kind == "cagra" else 1
     return POINTS_PER_CLUSTER * MIN_LISTS
 
 

@@ -14,6 +14,7 @@ from xmc.index.cagra import require_cagra
 from xmc.index.exact import ExactIndex
 from xmc.index.fitting import ANN_KINDS, fit
 from xmc.index.native import load_faiss
+from xmc.index.principal import NAME as PCA
 
 KINDS = ("auto", "exact", *ANN_KINDS)
 
@@ -52,7 +53,8 @@ def make_index(
         return AutoIndex(dim, metric, recall, use, memory)
     if kind not in ANN_KINDS:
         return ExactIndex(dim, metric, device)
-    require_cagra() if kind == "cagra" else load_faiss()
+    if kind != PCA:
+        require_cagra() if kind == "cagra" else load_faiss()
     if n_rows_hint is not None:
         fit(kind, n_rows_hint, strict)
     return AnnIndex(kind, dim, metric, recall, strict)

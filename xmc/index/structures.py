@@ -1,4 +1,4 @@
-"""FAISS structures that propose candidates among the vectors of a main segment.
+"""The structures that propose candidates among the vectors of a main segment.
 
 They see the vectors as positions 0..n-1 and only propose: what is returned, and with which score, is decided
 by the fixed-order kernel. For a query they propose the same candidates in every batch. Inverted lists are
@@ -9,9 +9,7 @@ whose rounding changes with the batch.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,11 @@ from xmc.errors import ArtifactError, ResourceError
 from xmc.index.cagra import DEGREE, build_cagra
 from xmc.index.fitting import GRAPHS, PQ_CENTROIDS, n_lists
 from xmc.index.native import load_faiss
+from xmc.index.principal import DIMS, Principal
+from xmc.index.principal import NAME as PCA
 from xmc.index.scan import Scan
 from xmc.index.store import VectorStore
+from xmc.index.structure import Effort, Structure
 
 # HNSW (Malkov & Yashunin, 2018): links per node, and how widely a node's place is searched at build.
 HNSW_LINKS = 24
@@ -38,45 +39,19 @@ TRAINING_POINTS = 64
 ADDED = 2**17
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How hard a structure looks.
+class FaissStructure(Structure):
+    """A structure that FAISS holds.
 
     Attributes:
-        breadth: lists probed, or nodes kept in view (efSearch).
-        fetch: candidates per wanted result.
-    """
-
-    breadth: int
-    fetch: int
-
-
-class Structure(ABC):
-    """Proposes candidates by inner product.
-
-    Attributes:
-        name: the kind that it is.
         faiss_index: what is written to disk.
     """
 
     def __init__(self, name: str, faiss_index: Any) -> None:
-        self.name = name
+        super().__init__(name)
         self.faiss_index = faiss_index
 
-    @abstractmethod
-    def efforts(self, k: int) -> Iterator[Effort]:
-        """Efforts for ``k`` results, each harder than the one before."""
-
-    @abstractmethod
-    def candidates(self, queries: np.ndarray, n: int, breadth: int, mask: np.ndarray | None) -> np.ndarray:
-        """(n_queries, n) int64 positions, -1 where there are fewer; only where ``mask`` is True, if given."""
-
     def save(self, path: Path) -> int:
-        """Write the structure; its size in bytes.
-
-        Raises:
-            ResourceError: it cannot be written.
-        """
+        """See :meth:`Structure.save`."""
         faiss = load_faiss()
         try:
             faiss.write_index(self.faiss_index, str(path))
@@ -86,12 +61,12 @@ class Structure(ABC):
             raise ResourceError(f"{path}: cannot be written ({reason})") from error
         return path.stat().st_size
 
-    @abstractmethod
     def n_bytes(self) -> int:
-        """About how large the structure is."""
+        """See :meth:`Structure.n_bytes`."""
+        return resident_bytes(self.name, int(self.faiss_index.ntotal), int(self.faiss_index.d))
 
 
-class Hnsw(Structure):
+class Hnsw(FaissStructure):
     """A graph of near neighbours; HNSW's over vectors in bf16, half the memory of FAISS's own default."""
 
     @classmethod
@@ -120,12 +95,8 @@ class Hnsw(Structure):
         params = faiss.SearchParametersHNSW(efSearch=breadth, **selector)
         return self.faiss_index.search(queries, n, params=params)[1]
 
-    def n_bytes(self) -> int:
-        """See :meth:`Structure.n_bytes`."""
-        return resident_bytes(self.name, int(self.faiss_index.ntotal), int(self.faiss_index.d))
 
-
-class Ivf(Structure):
+class Ivf(FaissStructure):
     """Inverted lists over flat, 8-bit or product-quantised vectors."""
 
     def __init__(self, name: str, faiss_index: Any) -> None:
@@ -183,10 +154,6 @@ class Ivf(Structure):
         self.faiss_index.search_preassigned_c(len(queries), pointers[0], n, *pointers[1:], False, params)
         return found
 
-    def n_bytes(self) -> int:
-        """See :meth:`Structure.n_bytes`."""
-        return resident_bytes(self.name, int(self.faiss_index.ntotal), int(self.faiss_index.d))
-
     def _enough(self, n: int) -> int:
         """How many lists hold twice ``n`` vectors, on average; fewer would often come short."""
         return math.ceil(2 * n * self.n_lists / self.faiss_index.ntotal)
@@ -196,12 +163,16 @@ def resident_bytes(name: str, n: int, dim: int) -> int:
     """About how many bytes of memory the structure of that kind over ``n`` vectors takes."""
     if name in GRAPHS:
         return n * (2 * dim + 8 * HNSW_LINKS + 8 if name == "hnsw" else 4 * dim + 4 * DEGREE + 8)
+    if name == PCA:
+        return 4 * (n + dim) * min(dim, DIMS)
     code = {"ivf_flat": 4 * dim, "ivf_sq8": dim, "ivf_pq": math.ceil(dim / PQ_DIMS)}[name]
     return n * (code + 8) + 4 * dim * n_lists(n)
 
 
 def build_structure(name: str, vectors: np.ndarray) -> Structure:
     """The structure of that kind over (n, dim) vectors."""
+    if name == PCA:
+        return Principal.build(vectors)
     if name == "cagra":
         return Hnsw(name, build_cagra(vectors))
     return Hnsw.build(vectors) if name == "hnsw" else Ivf.build(name, vectors)
@@ -213,11 +184,13 @@ def load_structure(path: Path, name: str, n: int, dim: int, n_bytes: int) -> Str
     Raises:
         ArtifactError: the file is damaged, or is not the structure of ``n`` vectors that was asked for.
     """
-    faiss = load_faiss()
     if not path.is_file():
         raise ArtifactError(f"{path}: file is missing; rebuild the index")
     if path.stat().st_size != n_bytes:
         raise ArtifactError(f"{path}: found {path.stat().st_size} bytes, wanted {n_bytes}; rebuild the index")
+    if name == PCA:
+        return Principal.load(path, n, dim)
+    faiss = load_faiss()
     try:
         # Maps codes from the file where FAISS can (from 1.11 on), so that they are read when they are needed.
         index = faiss.read_index(str(path), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
