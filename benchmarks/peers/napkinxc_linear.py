@@ -1,4 +1,4 @@
-"""napkinXC's binary relevance: one linear classifier a label (by LIBLINEAR), logistic or with squared hinge loss."""
+"""napkinXC's binary relevance: one linear classifier a label (by LIBLINEAR); loss l2 is squared hinge."""
 
 from common import FEATURES, TOP_K, Features, label_matrix, main, save
 from napkinxc.models import BR
@@ -8,9 +8,7 @@ def build(documents, folder, options):
     features = Features(documents, options)
     gold, names = label_matrix(documents.labels)
     settings = {"loss": options.loss, "liblinear_c": options.C, "weights_threshold": options.threshold}
-    BR(str(folder / "model"), **settings).fit(
-        features.of(documents), [list(map(int, row.indices)) for row in gold]
-    )
+    BR(str(folder / "model"), **settings).fit(features.of(documents), [row.indices.tolist() for row in gold])
     save(folder, features=features, names=names)
 
 

@@ -1,4 +1,4 @@
-"""The labels of the nearest training documents by cosine of TF-IDF, each counted by a power of its similarity."""
+"""The labels of the nearest training documents by cosine of TF-IDF, counted by powers of similarity."""
 
 import numpy as np
 from common import FEATURES, Features, best, label_matrix, main, save
