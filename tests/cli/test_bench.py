@@ -72,6 +72,28 @@ def test_a_row_and_the_same_again(folder, tmp_path, capsys):
     assert (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns == made
 
 
+def test_names_alone_where_no_document_is_tagged(folder, tmp_path, capsys):
+    names = tmp_path / "names"
+    names.mkdir()
+    for name in ("dev", "labels"):
+        shutil.copy(folder / f"{name}.jsonl.gz", names)
+    command = [
+        "bench",
+        str(names),
+        "-o",
+        str(tmp_path / "out"),
+        "preset=fast",
+        "eval.resamples=20",
+        "threads=1",
+    ]
+    assert main([*command, "bench.system=index"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert (line["documents"], line["training_documents"]) == (20, 0)
+    assert line["metrics"]["R@100"][0] > 0
+    assert main([*command, "bench.system=train"]) == 2
+    assert "no training documents" in capsys.readouterr().err
+
+
 def test_a_folder_with_other_files_is_left_alone(folder, tmp_path, capsys):
     (tmp_path / "eval.json").write_text("a user's own")
     assert main(["bench", str(folder), "-o", str(tmp_path), "preset=fast"]) == 2
