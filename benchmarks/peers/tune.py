@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("settings", nargs="*")
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--environments", type=Path, default=HERE / "environments")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     held_out(args.given, args.out)
     kept = args.out / "tuned.jsonl"
     for options in grid(args.settings):
