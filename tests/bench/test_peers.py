@@ -78,6 +78,39 @@ def test_a_row_of_a_peer(corpora, tmp_path):
     assert list(line["stages"]) == ["documents", "build", "tag", "eval"]
 
 
+def test_settings_are_tuned_on_training_documents_and_not_tried_twice(corpora, tmp_path):
+    pytest.importorskip("sklearn")
+    folder = given(
+        tmp_path,
+        "--docs",
+        corpora / "train.jsonl.gz",
+        "--labels",
+        corpora / "labels.tsv",
+        "--judged",
+        corpora / "dev.jsonl.gz",
+    )
+    python = tmp_path / "environments" / "linear" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/ran\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    command = [sys.executable, PEERS / "tune.py", "tfidf-neighbours", folder, "-o", tmp_path / "out"]
+    command += ["--environments", tmp_path / "environments", "ngrams=1,2"]
+    for _ in range(2):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    tuned = [json.loads(line) for line in (tmp_path / "out" / "tuned.jsonl").read_text().splitlines()]
+    assert [line["settings"] for line in tuned] == [["--ngrams", "1"], ["--ngrams", "2"]]
+    assert all(line["P@1"] == 100 and line["build_cpu_s"] > 0 for line in tuned)
+    assert len((tmp_path / "ran").read_text().splitlines()) == 4
+    held_out = [
+        json.loads(line)["id"] for line in (tmp_path / "out" / "judged.jsonl").read_text().splitlines()
+    ]
+    assert held_out[:2] == ["train4", "train9"]
+    refused = subprocess.run([*command[:-1], "ngrams="], check=False, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "wanted NAME=VALUE" in refused.stderr
+
+
 def test_titles_empty_texts_and_folders_are_given_as_xmc_reads_them(monkeypatch, tmp_path):
     (tmp_path / "train").mkdir()
     documents = [

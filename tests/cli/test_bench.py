@@ -1,6 +1,7 @@
 """`xmc bench` from end to end on real documents: the row, the results file, and going on where it stopped."""
 
 import gzip
+import hashlib
 import json
 import shutil
 from itertools import islice
@@ -57,6 +58,8 @@ def test_a_row_and_the_same_again(folder, tmp_path, capsys):
         assert cost["peak_kib"] > 10_000
     assert line["model_bytes"] > 10_000
     assert line["versions"]["xmc"]
+    assert line["files"]["dev"] == hashlib.sha256((folder / "dev.jsonl.gz").read_bytes()).hexdigest()
+    assert set(line["files"]) == {"train", "dev", "labels"}
 
     # A stage that was cut off took up its own work: what it cost in all is not known.
     (tmp_path / "out" / "tag.cost.json").rename(tmp_path / "out" / "tag.begun")

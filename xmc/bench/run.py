@@ -13,7 +13,7 @@ from typing import Any
 from xmc.artifacts.staging import Staging
 from xmc.bench.layout import refuse_other_counts
 from xmc.bench.machine import git_hash, hardware, versions
-from xmc.bench.stages import Conditions, Cost, Stage, run_stage, state_of
+from xmc.bench.stages import Conditions, Cost, Stage, digest_of, run_stage, state_of
 from xmc.bench.task import ONLY_EVAL, READING, Task
 from xmc.errors import InputError, ResourceError, SettingError
 
@@ -157,6 +157,7 @@ def _line(
         "calibration_error": None
         if found["calibration"] is None
         else round(found["calibration"]["error"], 3),
+        "files": {role: digest_of(path) for role, path in sorted(task.layout.files.items())},
         "documents": n_docs,
         "training_documents": found["counts"].get(TRAINING, 0),
         "bins": {name: {"labels": b["labels"], "gold": b["gold"]} for name, b in found["bins"].items()},
