@@ -2,7 +2,7 @@
 
 The vocabulary goes in as SKOS with other names and broader concepts, documents as TSV. MLLM learns its
 weights on at most MLLM_DOCUMENTS training documents (its wiki advises hundreds to thousands); the ensemble
-averages both. MLLM needs NLTK's data package punkt_tab, which Annif downloads at its first use.
+averages both. MLLM needs NLTK's data package punkt_tab, which `setup.sh` puts into the environment.
 """
 
 import json

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 TOP_K = 100
+Option = int | float | str
 
 
 @dataclass
@@ -53,16 +54,22 @@ def texts_of(documents: Documents) -> list[str]:
     return documents.texts
 
 
-class Features:
-    """Unit rows of TF-IDF: words and pairs of words that two training documents have, or given features."""
+# Options of building that every peer has which learns from words: the training documents that a feature must
+# occur in, and the words of the longest feature.
+FEATURES: dict[str, Option] = {"min_df": 2, "ngrams": 2}
 
-    def __init__(self, documents: Documents) -> None:
+
+class Features:
+    """Unit rows of TF-IDF: words and word n-grams, or given features, weighted likewise."""
+
+    def __init__(self, documents: Documents, options: argparse.Namespace) -> None:
         from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
         if documents.texts is None:
             self.made = TfidfTransformer(sublinear_tf=True)
         else:
-            self.made = TfidfVectorizer(sublinear_tf=True, min_df=2, ngram_range=(1, 2), dtype=np.float32)
+            words = {"min_df": options.min_df, "ngram_range": (1, options.ngrams)}
+            self.made = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **words)
         self.made.fit(self._input(documents))
 
     def of(self, documents: Documents) -> sp.csr_matrix:
@@ -113,12 +120,12 @@ def load(folder: Path) -> dict[str, Any]:
         return pickle.load(file)
 
 
-def main(build: Callable[..., None], tag: Callable[..., Iterable[Ranked]], **options: str) -> None:
+def main(build: Callable[..., None], tag: Callable[..., Iterable[Ranked]], **options: Option) -> None:
     """``build --docs F -o MODEL`` and ``tag --model MODEL --docs F -o OUT``.
 
-    ``options``: those of build, with defaults. ``build(documents, folder, options)`` leaves a model in
-    ``folder``, ``tag(documents, folder, parts)`` gives the ranked columns of each document; ``parts`` must
-    hold the label ids as ``names``.
+    ``options``: those of build, with defaults, whose types they have. ``build(documents, folder, options)``
+    leaves a model in ``folder``, ``tag(documents, folder, parts)`` gives the ranked columns of each document;
+    ``parts`` must hold the label ids as ``names``.
     """
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command", required=True)
@@ -127,7 +134,7 @@ def main(build: Callable[..., None], tag: Callable[..., Iterable[Ranked]], **opt
         command.add_argument("--docs", required=True)
         command.add_argument("-o", "--out", required=True)
         for option, default in options.items() if name == "build" else ():
-            command.add_argument(f"--{option}", default=default)
+            command.add_argument(f"--{option}", type=type(default), default=default)
     commands.choices["tag"].add_argument("--model", required=True)
     args = parser.parse_args()
     documents = read(args.docs)

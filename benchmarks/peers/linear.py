@@ -1,15 +1,15 @@
 """TF-IDF with one linear support vector machine a label (scikit-learn's LinearSVC); scores are margins."""
 
-from common import Features, best, label_matrix, main, save
+from common import FEATURES, Features, best, label_matrix, main, save
 
 
 def build(documents, folder, options):
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.svm import LinearSVC
 
-    features = Features(documents)
+    features = Features(documents, options)
     gold, names = label_matrix(documents.labels)
-    machine = OneVsRestClassifier(LinearSVC(C=float(options.C)))
+    machine = OneVsRestClassifier(LinearSVC(C=options.C))
     save(folder, features=features, names=names, machine=machine.fit(features.of(documents), gold))
 
 
@@ -19,4 +19,4 @@ def tag(documents, folder, parts):
 
 
 if __name__ == "__main__":
-    main(build, tag, C="1.0")
+    main(build, tag, C=1.0, **FEATURES)

@@ -1,13 +1,14 @@
-"""napkinXC's binary relevance: one logistic regression a label (by LIBLINEAR)."""
+"""napkinXC's binary relevance: one linear classifier a label (by LIBLINEAR); loss l2 is squared hinge."""
 
-from common import TOP_K, Features, label_matrix, main, save
+from common import FEATURES, TOP_K, Features, label_matrix, main, save
 from napkinxc.models import BR
 
 
 def build(documents, folder, options):
-    features = Features(documents)
+    features = Features(documents, options)
     gold, names = label_matrix(documents.labels)
-    BR(str(folder / "model")).fit(features.of(documents), [list(map(int, row.indices)) for row in gold])
+    settings = {"loss": options.loss, "liblinear_c": options.C, "weights_threshold": options.threshold}
+    BR(str(folder / "model"), **settings).fit(features.of(documents), [row.indices.tolist() for row in gold])
     save(folder, features=features, names=names)
 
 
@@ -18,4 +19,4 @@ def tag(documents, folder, parts):
 
 
 if __name__ == "__main__":
-    main(build, tag)
+    main(build, tag, loss="log", C=10.0, threshold=0.1, **FEATURES)

@@ -1,19 +1,21 @@
 """omikuji's label trees: Parabel (balanced, binary) or Bonsai (unbalanced, 100 branches, three levels)."""
 
 import omikuji
-from common import TOP_K, Features, label_matrix, main, save
+from common import FEATURES, TOP_K, Features, label_matrix, main, save
 
 BEAM = 10
 
 
 def build(documents, folder, options):
-    features = Features(documents)
+    features = Features(documents, options)
     gold, names = label_matrix(documents.labels)
     data = folder / "data.txt"
     write_data(data, features.of(documents), gold)
     settings = omikuji.Model.default_hyper_param()
     if options.tree == "bonsai":
         settings.cluster_balanced, settings.cluster_k, settings.max_depth = False, 100, 3
+    settings.linear_loss_type = omikuji.LossType[options.loss.upper()].value
+    settings.linear_c, settings.linear_weight_threshold = options.C, options.threshold
     omikuji.Model.train_on_data(str(data), settings).save(str(folder / "trees"))
     data.unlink()
     save(folder, features=features, names=names)
@@ -42,4 +44,4 @@ def tag(documents, folder, parts):
 
 
 if __name__ == "__main__":
-    main(build, tag, tree="bonsai")
+    main(build, tag, tree="bonsai", loss="hinge", C=1.0, threshold=0.1, **FEATURES)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
-from common import TOP_K, Features, label_matrix, main, save
+from common import FEATURES, TOP_K, Features, label_matrix, main, save
 from pecos.xmc import Indexer, LabelEmbeddingFactory
 from pecos.xmc.xlinear.model import XLinearModel
 
@@ -10,11 +10,13 @@ BEAM = 20
 
 
 def build(documents, folder, options):
-    features = Features(documents)
+    features = Features(documents, options)
     gold, names = label_matrix(documents.labels)
     rows = features.of(documents)
     embeddings = LabelEmbeddingFactory.create(gold, rows, method="pifa")
-    model = XLinearModel.train(rows, gold, C=Indexer.gen(embeddings))
+    settings = {"Cp": options.C, "Cn": options.C, "threshold": options.threshold}
+    settings["negative_sampling_scheme"] = options.negatives
+    model = XLinearModel.train(rows, gold, C=Indexer.gen(embeddings), **settings)
     model.save(str(folder / "trees"))
     save(folder, features=features, names=names)
 
@@ -28,4 +30,4 @@ def tag(documents, folder, parts):
 
 
 if __name__ == "__main__":
-    main(build, tag)
+    main(build, tag, C=1.0, threshold=0.1, negatives="tfn", **FEATURES)

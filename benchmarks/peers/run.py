@@ -18,7 +18,7 @@ from xmc.bench.run import System, append, measure
 from xmc.bench.stages import Stage
 from xmc.bench.task import Task, task_of
 from xmc.cli import run_script
-from xmc.errors import ResourceError
+from xmc.errors import InputError, ResourceError
 
 HERE = Path(__file__).resolve().parent
 
@@ -91,6 +91,8 @@ def _system(name: str, peer: Peer, environments: Path, task: Task, folder: Path)
 
 def _given(task: Task, folder: Path) -> list[str]:
     """The command that makes what the peer reads of the data set's files."""
+    if "train" not in task.layout.files:
+        raise InputError(f"{task.layout.folder}: no training documents, which every peer here learns from")
     train, filtered = str(task.layout.files["train"]), task.layout.filter_of("train")
     files = ["--docs", train, *task.layout.labels, *filtered, "--judged", str(task.gold)]
     return [sys.executable, str(HERE / "documents.py"), *files, "-o", str(folder)]

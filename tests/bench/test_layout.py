@@ -7,6 +7,7 @@ import pytest
 
 from xmc.bench.datasets import DATA_SETS, named
 from xmc.bench.layout import layout_of, refuse_other_counts
+from xmc.bench.run import evaluation, own_system
 from xmc.bench.task import task_of
 from xmc.confdocs import groups
 from xmc.data.formats import labels_of, open_corpus, read_filter, read_labels
@@ -95,8 +96,28 @@ def test_without_data_it_is_said_where_the_publisher_offers_it(tmp_path):
     with pytest.raises(InputError, match=r"no such folder.*XMLRepository.*trn.json.gz"):
         task_of("lf-amazontitles-131k", tmp_path, "auto", [], 0)
     put(tmp_path / "half", {"train.txt": "1 1 1\n0 0:1\n"})
-    with pytest.raises(InputError, match=r"wanted training documents and a dev or test split, found train"):
+    with pytest.raises(
+        InputError,
+        match=r"wanted training documents \(or labels at least\) and a dev or test split, found train",
+    ):
         task_of(str(tmp_path / "half"), tmp_path, "auto", [], 0)
+
+
+def test_without_training_documents_labels_are_enough(tmp_path):
+    files = {name: text for name, text in PUBLISHED["JSON lines"].items() if not name.startswith("train")}
+    task = task_of(str(put(tmp_path / "names", files)), tmp_path, "auto", [], 0)
+    labels = ["--labels", str(tmp_path / "names" / "labels.jsonl.gz")]
+    built = own_system(task, tmp_path / "out", [], "index", 10).stages[0].command
+    assert "--docs" not in built
+    assert "--train" not in evaluation(task, tmp_path / "out" / "predictions.jsonl")
+    assert [str(part) for part in built[3:6]] == ["index", *labels]
+    with pytest.raises(
+        SettingError, match=r"no training documents, which `xmc train` wants; bench.system=index"
+    ):
+        own_system(task, tmp_path / "out", [], "train", 10)
+    put(tmp_path / "nothing", {"dev.jsonl.gz": files["dev.jsonl.gz"]})
+    with pytest.raises(InputError, match=r"training documents \(or labels at least\).* found dev"):
+        task_of(str(tmp_path / "nothing"), tmp_path, "auto", [], 0)
 
 
 def test_names_folders_and_splits(tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,39 @@ def test_a_row_of_a_peer(corpora, tmp_path):
     assert list(line["stages"]) == ["documents", "build", "tag", "eval"]
 
 
+def test_settings_are_tuned_on_training_documents_and_not_tried_twice(corpora, tmp_path):
+    pytest.importorskip("sklearn")
+    folder = given(
+        tmp_path,
+        "--docs",
+        corpora / "train.jsonl.gz",
+        "--labels",
+        corpora / "labels.tsv",
+        "--judged",
+        corpora / "dev.jsonl.gz",
+    )
+    python = tmp_path / "environments" / "linear" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/ran\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    command = [sys.executable, PEERS / "tune.py", "tfidf-neighbours", folder, "-o", tmp_path / "out"]
+    command += ["--environments", tmp_path / "environments", "ngrams=1,2"]
+    for _ in range(2):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    tuned = [json.loads(line) for line in (tmp_path / "out" / "tuned.jsonl").read_text().splitlines()]
+    assert [line["settings"] for line in tuned] == [["--ngrams", "1"], ["--ngrams", "2"]]
+    assert all(line["P@1"] == 100 and line["build_cpu_s"] > 0 for line in tuned)
+    assert len((tmp_path / "ran").read_text().splitlines()) == 4
+    held_out = [
+        json.loads(line)["id"] for line in (tmp_path / "out" / "judged.jsonl").read_text().splitlines()
+    ]
+    assert held_out[:2] == ["train4", "train9"]
+    refused = subprocess.run([*command[:-1], "ngrams="], check=False, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "wanted NAME=VALUE" in refused.stderr
+
+
 def test_titles_empty_texts_and_folders_are_given_as_xmc_reads_them(monkeypatch, tmp_path):
     (tmp_path / "train").mkdir()
     documents = [
@@ -118,12 +152,17 @@ def test_rows_of_features_keep_their_numbers(monkeypatch, tmp_path, capsys):
     assert "rows of features; this peer wants texts" in capsys.readouterr().err
 
 
+def fake_python(path, *cases):
+    """Stands for the interpreter that makes an environment; ``cases``: of what it is asked besides."""
+    made = 'if [ "$2" = venv ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; exit; fi\n'
+    path.write_text("#!/bin/sh\n" + made + "".join(f"{case}\n" for case in cases))
+    path.chmod(0o755)
+    return os.environ | {"PYTHON": str(path), "ENVIRONMENTS": str(path.parent / "environments")}
+
+
 def test_what_stands_alone_is_installed_without_what_it_asks_for(tmp_path):
-    said, python = tmp_path / "said", tmp_path / "python"
-    made = 'mkdir -p "$3/bin" && cp "$0" "$3/bin/python"'
-    python.write_text(f'#!/bin/sh\nif [ "$2" = venv ]; then {made}; else echo "$@" >> {said}; fi\n')
-    python.chmod(0o755)
-    settings = os.environ | {"PYTHON": str(python), "ENVIRONMENTS": str(tmp_path / "environments")}
+    said = tmp_path / "said"
+    settings = fake_python(tmp_path / "python", f'echo "$@" >> {said}')
     for peer in ("linear", "pecos"):
         subprocess.run(["bash", PEERS / "setup.sh", peer], env=settings, check=True)
     installed = [line.split("--quiet ")[1] for line in said.read_text().splitlines()]
@@ -132,3 +171,21 @@ def test_what_stands_alone_is_installed_without_what_it_asks_for(tmp_path):
         f"--requirement {PEERS}/requirements/pecos.txt",
         f"--no-deps --requirement {PEERS}/requirements/pecos.alone.txt",
     ]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_data_of_nltk_lie_in_the_environment_also_without_its_server(tmp_path, answers):
+    carried = tmp_path / "carrier.whl"
+    with zipfile.ZipFile(carried, "w") as wheel:
+        wheel.writestr("llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/README", "from the wheel")
+    settings = fake_python(
+        tmp_path / "python",
+        f'if [ "$1" = -c ]; then exit {0 if answers else 1}; fi',
+        f'if [ "$3" = download ]; then cp {carried} "$7"; fi',
+        f'if [ "$2" = zipfile ]; then exec {sys.executable} "$@"; fi',
+    )
+    done = subprocess.run(
+        ["bash", PEERS / "setup.sh", "annif"], env=settings, check=True, capture_output=True, text=True
+    )
+    data = tmp_path / "environments" / "annif" / "nltk_data" / "tokenizers" / "punkt_tab" / "README"
+    assert data.exists() == ("taken out of a wheel" in done.stderr) == (not answers)

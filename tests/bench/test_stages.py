@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xmc.bench.stages import Conditions, Stage, run_stage, state_of
+from xmc.bench.stages import Conditions, Stage, digest_of, run_stage, state_of
 from xmc.errors import InputError, ResourceError, XmcError
 
 BUSY = "import time\nb = bytearray(400 << 20)\nwhile time.process_time() < 0.4: pass\nprint('out')"
@@ -50,6 +50,17 @@ print(large.peak_kib - small.peak_kib)
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(found.stdout) > 100 << 10
+
+
+def test_a_folder_has_another_checksum_when_a_file_in_it_changes_or_has_another_name(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "1.json").write_text("{}")
+    before = digest_of(tmp_path)
+    assert before == digest_of(tmp_path)
+    (tmp_path / "train" / "1.json").rename(tmp_path / "train" / "2.json")
+    renamed = digest_of(tmp_path)
+    (tmp_path / "train" / "2.json").write_text("[]")
+    assert len({before, renamed, digest_of(tmp_path), digest_of(tmp_path / "train" / "2.json")}) == 4
 
 
 def appending(path):

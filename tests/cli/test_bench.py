@@ -1,6 +1,7 @@
 """`xmc bench` from end to end on real documents: the row, the results file, and going on where it stopped."""
 
 import gzip
+import hashlib
 import json
 import shutil
 from itertools import islice
@@ -57,6 +58,8 @@ def test_a_row_and_the_same_again(folder, tmp_path, capsys):
         assert cost["peak_kib"] > 10_000
     assert line["model_bytes"] > 10_000
     assert line["versions"]["xmc"]
+    assert line["files"]["dev"] == hashlib.sha256((folder / "dev.jsonl.gz").read_bytes()).hexdigest()
+    assert set(line["files"]) == {"train", "dev", "labels"}
 
     # A stage that was cut off took up its own work: what it cost in all is not known.
     (tmp_path / "out" / "tag.cost.json").rename(tmp_path / "out" / "tag.begun")
@@ -70,6 +73,28 @@ def test_a_row_and_the_same_again(folder, tmp_path, capsys):
     assert again["tag_cpu_ms_per_document"] is again["documents_per_second"] is None
     assert again["stages"]["eval"] != line["stages"]["eval"]
     assert (tmp_path / "out" / "model" / "manifest.json").stat().st_mtime_ns == made
+
+
+def test_names_alone_where_no_document_is_tagged(folder, tmp_path, capsys):
+    names = tmp_path / "names"
+    names.mkdir()
+    for name in ("dev", "labels"):
+        shutil.copy(folder / f"{name}.jsonl.gz", names)
+    command = [
+        "bench",
+        str(names),
+        "-o",
+        str(tmp_path / "out"),
+        "preset=fast",
+        "eval.resamples=20",
+        "threads=1",
+    ]
+    assert main([*command, "bench.system=index"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert (line["documents"], line["training_documents"]) == (20, 0)
+    assert line["metrics"]["R@100"][0] > 0
+    assert main([*command, "bench.system=train"]) == 2
+    assert "no training documents" in capsys.readouterr().err
 
 
 def test_a_folder_with_other_files_is_left_alone(folder, tmp_path, capsys):

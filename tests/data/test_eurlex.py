@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import raising
 from xmc.errors import InputError
 
+EXCERPT = Path(__file__).parent / "excerpts" / "eurlex57k" / "train"
 DOC = {
     "celex_id": "31958R0001",
     "title": "Regulation No 1",
@@ -41,6 +43,14 @@ def test_a_folder_is_read_in_the_order_of_its_names(write):
     ]
     assert read[0].labels == ["2457", "4274"]
     assert [batch.ids for batch in open_corpus([path.parent]).batches()] == [["a", "b", "c"]]
+
+
+def test_a_record_as_it_is_published():
+    (document,) = documents(EXCERPT)
+    assert document.id == "31979D0509"
+    assert document.labels == ["192", "2356", "2560", "862", "863"]
+    assert document.text.startswith("79/509/EEC: Council Decision of 24 May 1979")
+    assert document.text.endswith("Article 5 shall apply until 21 June 1981.")
 
 
 def test_sections_may_be_missing_or_be_one_string(write):

@@ -115,6 +115,20 @@ DATA_SETS = {
             OWN,
             note="gold labels are incomplete: prefer recall and propensity-scored metrics",
         ),
+        DataSet(
+            "wordnet-hypernyms",
+            "https://wordnet.princeton.edu/download",
+            "WordNet 3.0, make documents of its nouns' glosses and labels of all synsets, with "
+            "train.jsonl.gz, dev.jsonl.gz and labels.jsonl.gz (JSON lines)",
+            note="labels of a gloss are all its hypernyms, up to the root",
+        ),
+        DataSet(
+            "pkg-names-1m",
+            "https://wiki.debian.org/DebianRepository/Format",
+            "the descriptions of packages; make labels.jsonl.gz (names and summaries of the PyPI and npm "
+            "packages) and dev.jsonl.gz (each description with the one that it is of)",
+            note="no training documents: a scale test for names alone",
+        ),
     )
 }
 

@@ -42,19 +42,24 @@ class Layout:
     @property
     def labels(self) -> list[str]:
         """``--labels F``, or nothing where the documents' format defines the labels."""
-        return ["--labels", str(self.files["labels"])] if "labels" in self.files else []
+        return self.option("labels", "labels")
+
+    def option(self, name: str, role: str) -> list[str]:
+        """``--NAME F`` of a role, or nothing where the folder lacks it."""
+        return [f"--{name}", str(self.files[role])] if role in self.files else []
 
     def filter_of(self, role: str) -> list[str]:
         """``--filter F`` of a split, or nothing."""
-        name = f"filter-{role}"
-        return ["--filter", str(self.files[name])] if name in self.files else []
+        return self.option("filter", f"filter-{role}")
 
 
 def layout_of(folder: Path, known: DataSet | None = None) -> Layout:
     """Find the files whose suffix a reader knows.
 
-    Raises: InputError where training documents or both splits to judge by are missing, or where several files
-    could be the same.
+    Without training documents labels are found by their names alone, so that labels must be there.
+
+    Raises: InputError where both splits to judge by are missing, or training documents and labels, or where
+    several files could be the same.
     """
     found: dict[str, Path] = {}
     for role, names in PATTERNS.items():
@@ -64,7 +69,7 @@ def layout_of(folder: Path, known: DataSet | None = None) -> Layout:
             raise InputError(f"{folder}: {held} are all named as {role}; wanted one, so move the others away")
         if matches:
             found[role] = matches[0]
-    if "train" not in found or not set(SPLITS) & set(found):
+    if not {"train", "labels"} & set(found) or not set(SPLITS) & set(found):
         raise InputError(f"{folder}: {_missing(folder, found)}; {_way_out(known)}")
     return Layout(folder, found)
 
@@ -77,7 +82,7 @@ def _missing(folder: Path, found: Mapping[str, Path]) -> str:
     if not folder.is_dir():
         return "no such folder"
     held = ", ".join(sorted(found)) or "none of them"
-    return f"wanted training documents and a dev or test split, found {held}"
+    return f"wanted training documents (or labels at least) and a dev or test split, found {held}"
 
 
 def _way_out(known: DataSet | None) -> str:

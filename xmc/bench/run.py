@@ -13,9 +13,9 @@ from typing import Any
 from xmc.artifacts.staging import Staging
 from xmc.bench.layout import refuse_other_counts
 from xmc.bench.machine import git_hash, hardware, versions
-from xmc.bench.stages import Conditions, Cost, Stage, run_stage, state_of
+from xmc.bench.stages import Conditions, Cost, Stage, digest_of, run_stage, state_of
 from xmc.bench.task import ONLY_EVAL, READING, Task
-from xmc.errors import InputError, ResourceError
+from xmc.errors import InputError, ResourceError, SettingError
 
 SCHEMA = 2
 MARK = ".xmc-bench"  # in a folder that may be written to
@@ -97,7 +97,7 @@ def _conditions(task: Task, system: System) -> Conditions:
 
 def _inspected(task: Task, folder: Path, made: Conditions) -> dict[str, int]:
     """Refuse other counts than the published ones before anything is built; what both splits share."""
-    roles = {role: task.layout.files[role] for role in ("train", task.split)}
+    roles = {role: task.layout.files[role] for role in ("train", task.split) if role in task.layout.files}
     paths = [task.layout.files["labels"]] if "labels" in task.layout.files else []
     command = xmc("inspect", *paths, *roles.values(), "--json", *task.reading)
     output = folder / "inspect.json"
@@ -105,7 +105,7 @@ def _inspected(task: Task, folder: Path, made: Conditions) -> dict[str, int]:
     found = json.loads(output.read_text(encoding="utf-8"))
     by_path = {entry["path"]: entry for entry in found["files"]}
     counts = {role: by_path[str(path)]["n_docs"] for role, path in roles.items()}
-    counts["labels"] = by_path[str(roles["train"])]["labels"]["n_labels"]
+    counts["labels"] = by_path[str(next(iter(roles.values())))]["labels"]["n_labels"]
     refuse_other_counts(counts, task.known)
     shared = [each for pair in found["shared"] for each in pair.items()]
     return {kind: each["n"] for kind, each in shared if isinstance(each, dict)}
@@ -133,8 +133,8 @@ def _mark(folder: Path) -> None:
 def evaluation(task: Task, predictions: Path) -> list[str]:
     """The command that measures suggestions as a row is measured."""
     report = [] if task.report is None else ["--report", task.report]
-    train = task.layout.files["train"]
-    files = ["--gold", task.gold, "--pred", predictions, "--train", train, *task.layout.labels]
+    train = task.layout.option("train", "train")
+    files = ["--gold", task.gold, "--pred", predictions, *train, *task.layout.labels]
     return xmc("eval", *files, *task.layout.filter_of(task.split), *report, "--json", *task.evaluation)
 
 
@@ -157,8 +157,9 @@ def _line(
         "calibration_error": None
         if found["calibration"] is None
         else round(found["calibration"]["error"], 3),
+        "files": {role: digest_of(path) for role, path in sorted(task.layout.files.items())},
         "documents": n_docs,
-        "training_documents": found["counts"][TRAINING],
+        "training_documents": found["counts"].get(TRAINING, 0),
         "bins": {name: {"labels": b["labels"], "gold": b["gold"]} for name, b in found["bins"].items()},
         "stages": {name: _cost(cost) for name, cost in costs.items()},
         "documents_per_second": None if tag.resumed else round(n_docs / tag.wall_s, 2),
@@ -200,10 +201,16 @@ def append(line: Mapping[str, Any], path: Path) -> None:
 
 
 def own_system(task: Task, folder: Path, given: Sequence[str], command: str, top_k: int) -> System:
-    """Xmc itself: ``xmc train`` or ``xmc index``, then ``xmc tag``; ``given``: all settings of the user."""
+    """Xmc itself: ``xmc train`` or ``xmc index``, then ``xmc tag``; ``given``: all settings of the user.
+
+    Raises: SettingError where training is asked for and there are no training documents.
+    """
+    if command == "train" and "train" not in task.layout.files:
+        only = "bench.system=index works from the labels' names alone"
+        raise SettingError(f"{task.layout.folder}: no training documents, which `xmc train` wants; {only}")
     settings = [a for a in given if not a.startswith(("bench.", *ONLY_EVAL))]
     model, predictions = folder / "model", folder / "predictions.jsonl"
-    documents = ["--docs", task.layout.files["train"], *task.layout.filter_of("train")]
+    documents = [*task.layout.option("docs", "train"), *task.layout.filter_of("train")]
     build = xmc(command, *task.layout.labels, *documents, "-o", model, *settings)
     shared = [s for s in settings if s.split("=")[0] in ALSO_FOR_TAGGING]
     tag = xmc("tag", "--model", model, "--docs", task.gold, "-o", predictions, f"top_k={top_k}", *shared)

@@ -7,6 +7,7 @@ marked so.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from xmc.artifacts.reader import file_checksum
 from xmc.errors import InputError, ResourceError, XmcError
 
 KIBIBYTES = 1 if sys.platform != "darwin" else 1 / 1024  # Linux counts memory in KiB, macOS in bytes
@@ -61,6 +63,16 @@ def state_of(path: Path) -> list[int]:
     """Number, bytes and latest change (ns) of a file, or of all files below a folder."""
     found = [p.stat() for p in (path.rglob("*") if path.is_dir() else [path]) if p.is_file()]
     return [len(found), sum(s.st_size for s in found), max((s.st_mtime_ns for s in found), default=0)]
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of all files below a folder."""
+    if path.is_file():
+        return file_checksum(path)
+    whole = hashlib.sha256()
+    for each in sorted(p for p in path.rglob("*") if p.is_file()):
+        whole.update(f"{each.relative_to(path).as_posix()}\0{file_checksum(each)}\n".encode())
+    return whole.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from xmc.errors import InputError
 
 SPLITS = ("train", "dev", "test")
 _SECTIONS = ("title", "header", "recitals", "main_body", "attachments")
+# What the labels are called in the files of the authors, and in those that data set hubs offer.
+_GOLD = ("concepts", "eurovoc_concepts")
 # Keys of which other records have none.
 _OWN = ("celex_id", "recitals", "main_body", "attachments")
 _HAS_OWN = re.compile(rf'"({"|".join(_OWN)})"\s*:')
@@ -39,7 +41,7 @@ def _document(file: Path, options: ReadOptions) -> Document:
         raise InputError(f"{file}: no EURLEX57K document: it has none of {', '.join(_OWN)}")
     parts = [part for name in _SECTIONS for part in _parts(record, name, str(file), options)]
     celex_id = fields.text_field(record, "celex_id", str(file), options) or file.name.split(".json")[0]
-    gold = fields.ids_field(record, "concepts", str(file), options)
+    gold = fields.ids_field(record, next((k for k in _GOLD if k in record), _GOLD[0]), str(file), options)
     return Document(celex_id, "\n".join(parts), gold, str(file))
 
 
