@@ -125,7 +125,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(model, tmp_pa
 def test_it_differs_from_an_untrained_model_by_the_trained_part(model, tmp_path):
     untrained = index(tmp_path / "model", *files(tmp_path))
     one, other = data_files(model), data_files(untrained)
-    assert set(one) - set(other) == {"encoder/trained.safetensors", "encoder/trained_columns.npy"}
+    of_training = {"encoder/trained.safetensors", "encoder/trained_columns.npy", "training/state.safetensors"}
+    assert set(one) - set(other) == of_training
     assert Tagger.load(untrained).encoder.trained is None
 
 

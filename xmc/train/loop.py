@@ -20,6 +20,7 @@ from xmc.train.data import NAMES, TrainingData, namesakes
 from xmc.train.labels import FREE_LIMIT, LabelSide, Side
 from xmc.train.losses import LOSSES
 from xmc.train.tables import BagTable
+from xmc.training_record import TrainingRecord
 
 WARM_UP = 50  # steps, half of all at most
 SAVE_EVERY = 60  # seconds
@@ -86,18 +87,39 @@ class Progress:
     losses: list[float] = field(default_factory=list)
 
 
-class Trainer:
-    """Trains a tower and the label side on ``data``, by ``recipe``; all state is in here."""
+@dataclass(frozen=True)
+class Before:
+    """A training before this one, which goes on from there.
 
-    def __init__(self, data: TrainingData, tower: TrainedTower, recipe: Recipe) -> None:
+    ``record``: what it left; ``rows`` (n,): the rows here of the record's labels, -1 for none; ``texts``: the
+    tower as it was before any training; ``squares`` (n_kept,): of the embeddings.
+    """
+
+    record: TrainingRecord
+    rows: np.ndarray
+    texts: TrainedTower
+    squares: Tensor
+
+
+class Trainer:
+    """Trains a tower and the label side on ``data``, by ``recipe``; all state is in here.
+
+    ``before``: what the ``tower`` has learned from already, None: nothing.
+    """
+
+    def __init__(
+        self, data: TrainingData, tower: TrainedTower, recipe: Recipe, before: Before | None = None
+    ) -> None:
         self.data, self.tower, self.recipe = data, tower, recipe
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
             self.network = LabelPrototypeNetwork(tower.dim, recipe.gates)
-        self.labels = LabelSide(data, tower, self.network, recipe.by_text, recipe.free_limit, recipe.seed)
+        texts = None if before is None else before.texts
+        shared = recipe.by_text, recipe.free_limit, recipe.seed
+        self.labels = LabelSide(data, tower, self.network, *shared, texts)
         self.batch = batch_size(len(data.docs))
         self.per_epoch = math.ceil(len(data.docs) / self.batch)
-        self.bag = BagTable(tower.bag)
+        self.bag = BagTable(tower.bag, None if before is None else before.squares)
         modules = [*tower.head.parameters(), *self.network.parameters()]
         self.adam = torch.optim.Adam(modules, lr=recipe.rate, betas=(0.9, 0.99))
         self.sampler = LabelSampler(self.labels.rows, data.gold.shape[1], recipe.label_limit, recipe.seed)
@@ -106,6 +128,15 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.average: dict[str, Tensor] = {}
         self._order: tuple[int, np.ndarray] | None = None
+        if before is not None:
+            self._go_on(before.record, before.rows)
+
+    def _go_on(self, record: TrainingRecord, rows: np.ndarray) -> None:
+        """Take over the network and the free vectors; ``rows`` (n,): where the record's labels are now."""
+        self.network.load_state_dict(record.network.state_dict())
+        place = self.labels.place.numpy()
+        to = np.where(rows < 0, -1, place[rows])
+        self.labels.free.go_on(record.free, record.own, record.drawn, to)
 
     @property
     def n_steps(self) -> int:
