@@ -17,8 +17,8 @@ from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
 from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
 from xmc.train.data import NAMES, TrainingData, namesakes
-from xmc.train.labels import FREE_LIMIT, LabelSide, Side
-from xmc.train.losses import LOSSES
+from xmc.train.labels import FREE_LIMIT, LabelSide
+from xmc.train.losses import LOSSES, StepLabels
 from xmc.train.tables import BagTable
 from xmc.training_record import TrainingRecord
 
@@ -191,8 +191,8 @@ class Trainer:
         unsure = torch.from_numpy(namesakes(gold, data.same_text, sample.rows)) & ~is_gold
         logits = logits.masked_fill(unsure, -torch.inf)
         logits = logits.index_put(pairs, self.labels.without_own(side, torch.from_numpy(rows), kept, *pairs))
-        weight = torch.from_numpy(sample.weight)
-        loss = LOSSES[self.recipe.loss](logits, is_gold, weight, *self._more(side))
+        of_labels = StepLabels(torch.from_numpy(sample.weight), self.inverse[side.rows], side.prototypes)
+        loss = LOSSES[self.recipe.loss](logits, is_gold, of_labels)
         self._require_number(float(loss.detach()))
         self.adam.zero_grad()
         loss.backward()
@@ -205,12 +205,6 @@ class Trainer:
         self.labels.free.step(side.taken, self.recipe.rate * rate)
         self.labels.remember(rows, vectors.detach())
         return float(loss.detach())
-
-    def _more(self, side: Side) -> tuple[Tensor, ...]:
-        """What else the loss needs to know of a step's labels."""
-        if self.recipe.loss == "adaptive_margin":
-            return (side.prototypes,)
-        return (self.inverse[side.rows],) if self.recipe.loss == "propensity_bce" else ()
 
     def _dropped(self, vectors: Tensor, step: int) -> Tensor:
         """``vectors`` with numbers dropped at random, the same ones whenever this step is done."""
