@@ -223,9 +223,9 @@ def test_both_trainings_minimise_the_same(tmp_path, monkeypatch):
     """Although the labels have eight documents or more only if those held out are counted."""
     recipes: list[Recipe] = []
 
-    def watched(data: Any, tower: Any, recipe: Recipe) -> Trainer:
+    def watched(data: Any, tower: Any, recipe: Recipe, before: None) -> Trainer:
         recipes.append(recipe)
-        return Trainer(data, tower, recipe)
+        return Trainer(data, tower, recipe, before)
 
     monkeypatch.setattr(run, "Trainer", watched)
     model = Model.load(train(tmp_path / "model", *files(tmp_path, *synthetic(32, 150))))
