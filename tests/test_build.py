@@ -99,7 +99,7 @@ def test_an_error_in_the_middle_leaves_nothing_behind(labels, docs, tmp_path, mo
 def grow_after(docs: Path):
     """`held_out`, behind which somebody writes another document into the file."""
 
-    def held_out(n_docs: int, seed: int, n_dev: int) -> np.ndarray:
+    def held_out(n_docs: int, seed: int, n_dev: int, known: None) -> np.ndarray:
         with docs.open("a") as file:
             file.write(json.dumps({"id": "d9", "text": "late"}) + "\n")
         return np.zeros(n_docs, bool)

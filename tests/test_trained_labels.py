@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from xmc.encoders.trained import TrainedTower
+from xmc.encoders.trained import Draw, TrainedTower
 from xmc.errors import ArtifactError, ResourceError
 from xmc.network import LabelPrototypeNetwork
 from xmc.trained_labels import LEARNED, NETWORK, TrainedLabels
 
 DENSE, BAG, N_LABELS, SEED = 3, 5, 4, 7
+DRAW = Draw.once(SEED, 6)
 
 
 def tower(seed: int = SEED) -> TrainedTower:
@@ -24,7 +25,7 @@ def known() -> TrainedLabels:
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_()
-    return TrainedLabels.of(network, np.array([True, False, False, True]), trained_tower(), SEED)
+    return TrainedLabels.of(network, np.array([True, False, False, True]), trained_tower(), DRAW)
 
 
 def trained_tower() -> TrainedTower:
@@ -39,10 +40,11 @@ def test_texts_are_encoded_by_the_tower_before_training():
 
 
 def test_other_random_numbers_are_noticed():
+    other = TrainedLabels(known().network, known().learned, Draw.once(SEED + 1, 6), known().sample)
     with pytest.raises(
         ResourceError, match="draws other random numbers than the one that trained this model"
     ):
-        TrainedLabels(known().network, known().learned, SEED + 1, known().sample).text_tower(trained_tower())
+        other.text_tower(trained_tower())
 
 
 def test_prototypes_are_the_network_s_without_a_free_vector():
@@ -62,7 +64,7 @@ def test_saved_and_loaded(tmp_path: Path):
     known().save(tmp_path / "trained_labels")
     again = TrainedLabels.load(tmp_path / "trained_labels", N_LABELS, trained_tower())
     assert again.learned.tolist() == known().learned.tolist()
-    assert again.seed == SEED
+    assert again.draw.seeds == (SEED,)
     one = again.prototypes(np.eye(8, dtype=np.float32), np.zeros((8, 8)), np.zeros(8))
     assert np.array_equal(one, known().prototypes(np.eye(8, dtype=np.float32), np.zeros((8, 8)), np.zeros(8)))
     assert torch.equal(again.text_tower(trained_tower()).bag, tower().bag)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +18,7 @@ from xmc.model import KIND, Model
 from xmc.notices import counted, notify, state
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import read_source
+from xmc.start import Start
 
 
 def build_model(
@@ -27,30 +28,40 @@ def build_model(
     out: str | Path,
     settings: BuildSettings,
     dev: Sequence[str | Path] = (),
+    start: str | Path | None = None,
 ) -> None:
     """Build the model ``out`` from a label file and document files.
 
     With the settings of ``xmc train`` it is trained. Killed and run again it takes up the texts that were
     encoded, and training at its last checkpoint. An existing model is not replaced.
     ``dev``: documents that all is fitted on and judged by, instead of a share of ``docs``.
+    ``start``: a trained model that training goes on from.
 
     Raises:
         InputError: the files are not what was asked for.
         ResourceError: disk, memory, a device or a package is missing.
     """
     out, report = Path(out), ReadReport()
-    work = out.parent / f".{out.name}.xmc-build"
+    work, recorded = out.parent / f".{out.name}.xmc-build", _recorded(settings)
+    before = None if start is None else _start(Path(start), settings, recorded)
+    parents = {} if before is None else {"from": before.id}
     with (
-        ArtifactWriter(out, KIND, settings=_recorded(settings), built_by=_command(settings)) as writer,
+        ArtifactWriter(out, KIND, parents, recorded, built_by=_command(settings)) as writer,
         _workplace(work),
     ):
         source = read_source(labels, docs, filter_pairs, settings.read, report, dev)
         notify(report.lines())
-        builder = Builder(source, settings, work)
+        builder = Builder(source, settings, work, start=before)
         model = builder.model()
         model.save(writer.path)
         notify(_summary(builder, model))
     shutil.rmtree(work, ignore_errors=True)
+
+
+def _start(path: Path, settings: BuildSettings, recorded: Mapping[str, object]) -> Start:
+    """The model to go on from; what its vectors follow from has to be the same in ``settings``."""
+    same = {n: v for n, v in recorded.items() if n.startswith("encoder.") or n == "train.dim"}
+    return Start.load(path, settings.run, same)
 
 
 @contextmanager
@@ -74,6 +85,7 @@ def _summary(builder: Builder, model: Model) -> list[str]:
     choice, notice = model.index.choice, model.index.notice
     lines = [f"index.kind={model.index.kind}: {choice}"] if choice else []
     lines.append(state(model))
+    lines += _gone_on(builder, model)
     if builder.source.n_dev:
         lines.append(_judged(int(builder.held.sum()), builder.source.n_dev))
     missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
@@ -84,6 +96,20 @@ def _summary(builder: Builder, model: Model) -> list[str]:
     if builder.training and model.encoder.trained is None:
         lines.append("no document has a label of the label set, so nothing was trained")
     return [*lines, notice] if notice else lines
+
+
+def _gone_on(builder: Builder, model: Model) -> list[str]:
+    """What became of the labels of the model that training went on from."""
+    start = builder.start
+    if start is None:
+        return []
+    rows = start.rows(model.labels)
+    n_left = int((model.frequency[rows[rows >= 0]] == 0).sum())
+    lines = [f"went on from {start.path} with {counted(int(builder.fresh.sum()), 'new document')}"]
+    if n_left:
+        left = f"{counted(n_left, 'label')} had documents there, and none among these"
+        lines.append(f"{left}: known by name alone")
+    return lines
 
 
 def _judged(n_judges: int, n_dev: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,9 @@ from xmc.data.records import DocumentBatch
 from xmc.document_files import FEATURES, WINDOWS, WORDS, DocumentFiles
 from xmc.encoders.cache import TextVectors, VectorCache
 from xmc.encoders.dense import DenseTower
-from xmc.encoders.dual import DualEncoder, Encoded
-from xmc.encoders.given import GivenTower
+from xmc.encoders.dual import Encoded
 from xmc.encoders.labels import LabelEncoder, LabelVectors
-from xmc.encoders.lexical import LexicalSettings, LexicalTower
+from xmc.encoders.lexical import LexicalTower
 from xmc.encoders.writer import NpyAppender, read_features, read_vectors
 from xmc.errors import InputError
 from xmc.fit import (
@@ -46,10 +45,13 @@ from xmc.prototypes import LabelParts, centroids
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.stages import stage
+from xmc.start import Start
 from xmc.taught import Taught
+from xmc.towers import first_encoder, pieces
 from xmc.train.processes import team
 from xmc.train.run import Split, Trained, TrainingSource, train
 from xmc.trained_labels import TrainedLabels
+from xmc.training_record import TrainingRecord
 from xmc.tuned import Tunable
 
 SMALL = 0.1  # share of held-out documents from which they are too many to be left untrained
@@ -58,7 +60,10 @@ N_QUERIES = 256  # documents on which the recall of an approximate index is meas
 
 
 class Builder:
-    """Encodes, fits and puts together the model of a source; ``tell`` gets lines about it meanwhile."""
+    """Encodes, fits and puts together the model of a source; ``tell`` gets lines about it meanwhile.
+
+    ``start``: the model that training goes on from.
+    """
 
     def __init__(
         self,
@@ -66,22 +71,23 @@ class Builder:
         settings: BuildSettings,
         work: Path,
         tell: Callable[[list[str]], object] = notify,
+        start: Start | None = None,
     ) -> None:
         self.source, self.settings, self.work, self.tell = source, settings, work, tell
         self.texts = label_texts(source.labels) if source.has_text else []
-        dense = None
-        run = settings.run
+        self.start, run, known = start, settings.run, None
         if run.threads:
             torch.set_num_threads(run.threads)
-        if settings.encoder.dense != "none" and source.has_text:
-            dense = DenseTower.load(
-                settings.encoder.dense, settings.encoder.max_length, run.device, run.dtype
-            )
-        self.encoder = DualEncoder(dense, self._lexical())
+        self.own = np.arange(len(source.ids)) < source.n_own  # what the model may hold
+        self.fresh = self.own  # of these, what no training has learned from yet
+        if start is not None:
+            known = start.known(source.fingerprints, source.n_dev)
+            self.fresh = self.own & ~known
+        self.encoder = first_encoder(source, self.texts, settings, start)
+        dense = self.encoder.dense
         self.training = settings.train if isinstance(settings, TrainingSettings) else None
         self.cache: TextVectors | None = None if dense is None else VectorCache(dense, work / "vectors")
-        self.held = held_out(len(source.ids), settings.run.seed, source.n_dev)
-        self.own = np.arange(len(source.ids)) < source.n_own  # what the model may hold
+        self.held = held_out(len(source.ids), run.seed, source.n_dev, known)
         self.apart = self.held  # what the fit leaves out, more once the documents are encoded
 
     def model(self) -> Model:
@@ -103,18 +109,27 @@ class Builder:
         learn = self._taught(towers, rest, ~self.apart).classifiers if taught else None
         parts = self._parts(labels, towers, rest, trained)
         weights, linear = self._fit(parts, matcher, memory, sample, rest, learn)
-        many_apart = self.own.any() and self.apart[self.own].mean() > SMALL
+        many_apart = self.fresh.any() and self.apart[self.fresh].mean() > SMALL
+        learned = self.own if many_apart else ~self.apart
         if trained is not None and many_apart:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
             towers = self._with_trained(trained, towers, "final")
             memory = self._memory(towers)
         model = self._whole(labels, towers[: self.source.n_own], matcher, memory, weights, trained)
+        if trained is not None:
+            model = replace(model, record=self._record(trained.record, learned))
         if linear is None:
             return model
         known = gold.multiply(self.own[:, None]).tocsr()
         known.eliminate_zeros()  # or the labels of judging documents would still be entries
         learn = self._taught(towers, known, self.own).classifiers
         return replace(model, linear=learn(model.index, None if many_apart else linear))
+
+    def _record(self, record: TrainingRecord, docs: np.ndarray) -> TrainingRecord:
+        """The record with all documents learned from: ``docs`` (n_docs,) bool now, and those before."""
+        before = [] if self.start is None else [self.start.record.learned]
+        numbers = self.source.fingerprints[docs].view(np.int64)
+        return replace(record, learned=np.unique(np.concatenate([*before, numbers])))
 
     def _taught(self, towers: np.ndarray, gold: sp.csr_matrix, docs: np.ndarray) -> Taught:
         """What classifiers are learned from: the documents ``docs`` (n_docs,) bool, with ``gold``."""
@@ -147,9 +162,8 @@ class Builder:
         index = self._index(*self._folded(parts, weights), towers)
         labels_trained = None
         if trained is not None and trained.by_text:
-            labels_trained = TrainedLabels.of(
-                trained.network, trained.learned, trained.tower, self.settings.run.seed
-            )
+            network, draw = trained.record.network, trained.record.draw
+            labels_trained = TrainedLabels.of(network, trained.learned, trained.tower, draw)
         remembered = memory if n_own else None
         return Model(
             self.source.labels, self.encoder, index, matcher, remembered, weights, trained=labels_trained
@@ -162,7 +176,7 @@ class Builder:
         if not self.training or tower is None or not isinstance(words, LexicalTower):
             return
         names, starts = label_names(self.source.labels, self.texts)
-        features = [words.features(part) for part in _pieces(names)] or [words.features([])]
+        features = [words.features(part) for part in pieces(names)] or [words.features([])]
         matcher = LabelMatcher(sp.vstack(features, format="csr"), starts)
         run = self.settings.run
         known = self.source, self.texts, tower, words, matcher, self.held, self.training, run.seed
@@ -186,17 +200,6 @@ class Builder:
         if prototypes is not None:
             frequency = frequency * prototypes.any(axis=1)  # as Model.counted
         return LabelParts(labels.towers, middle, self.encoder.dense_dim, frequency, prototypes)
-
-    @stage("words")
-    def _lexical(self) -> LexicalTower | GivenTower:
-        settings = LexicalSettings(seed=self.settings.run.seed, **asdict(self.settings.encoder.lexical))
-        if self.source.has_text:
-            texts = (batch.texts or [] for batch in self.source.own_batches())
-            return LexicalTower.fit(texts, _pieces(self.texts), settings)
-        corpus = self.source.corpus
-        n_features = 0 if corpus is None else corpus.n_features or 0
-        rows = (b.features for b in self.source.own_batches() if b.features is not None)
-        return GivenTower.fit(rows, n_features, settings)
 
     def _encode(self, batch: DocumentBatch) -> Encoded:
         dense = None
@@ -272,6 +275,8 @@ class Builder:
             self.training,
             self.settings.run.seed,
             self.source.n_own,
+            self.start,
+            None if self.start is None else self.start.rows(self.source.labels),
         )
 
     @stage("training")
@@ -383,8 +388,3 @@ class Builder:
 def _without_documents(gold: sp.csr_matrix) -> np.ndarray:
     """(n_labels,) bool: no document has the label."""
     return np.bincount(gold.indices, minlength=gold.shape[1]) == 0
-
-
-def _pieces(texts: list[str]) -> Iterator[list[str]]:
-    """Texts in lists of bounded length."""
-    return (texts[start : start + 50_000] for start in range(0, len(texts), 50_000))

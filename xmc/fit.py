@@ -34,6 +34,7 @@ from xmc.stages import stage
 
 MAX_HELD_OUT = 4000
 HELD_OUT_SHARE = 0.2
+FEW_NEW = 500
 HIDDEN_SHARE = 0.05
 ENOUGH = 1000  # held-out documents for weights of linear scores
 BLOCK = 10_000  # documents read at a time
@@ -92,15 +93,20 @@ class Weights:
         return cls(prototype, final, DEFAULT_PROBABILITY)
 
 
-def held_out(n_docs: int, seed: int, n_dev: int = 0) -> np.ndarray:
+def held_out(n_docs: int, seed: int, n_dev: int = 0, known: np.ndarray | None = None) -> np.ndarray:
     """(n_docs,) bool: the documents that the fit is measured on.
 
     A random share of all, or the last ``n_dev`` where these are given for it; ``MAX_HELD_OUT`` at most.
+    ``known`` (n_docs,) bool: those that were learned from before, which cannot judge; where that leaves few,
+    up to half of the others do, ``FEW_NEW`` at most.
     """
-    chosen = np.zeros(n_docs, bool)
-    n = min(MAX_HELD_OUT, n_dev or int(n_docs * HELD_OUT_SHARE))
-    among = n_dev or n_docs
-    chosen[n_docs - among + np.random.default_rng(seed).permutation(among)[:n]] = True
+    chosen, among = np.zeros(n_docs, bool), np.arange(n_docs - (n_dev or n_docs), n_docs)
+    n_least = 0
+    if known is not None:
+        among = among[~known[among]]
+        n_least = min(FEW_NEW, len(among) // 2)
+    n = min(MAX_HELD_OUT, len(among) if n_dev else max(n_least, int(len(among) * HELD_OUT_SHARE)))
+    chosen[among[np.random.default_rng(seed).permutation(len(among))[:n]]] = True
     return chosen
 
 

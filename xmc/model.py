@@ -27,12 +27,14 @@ from xmc.rerank.head import RerankHead
 from xmc.shortlist import NAMES as FINAL_NAMES
 from xmc.shortlist import Shortlister
 from xmc.trained_labels import TrainedLabels
+from xmc.training_record import TrainingRecord
 
 KIND = "model"
 RERANKER = "reranker.safetensors"
 # Under which names parts are saved, besides the index and the memory.
 NAMES = {"encoder": "encoder", "matcher": "matcher", "trained": "trained_labels", "linear": "linear"}
 LABELS = "labels.arrow"
+RECORD = "training"
 # Where nothing of the labels changed but which of them are retired, that stands here.
 RETIRED = "retired.npy"
 # With numbers beyond these a score could overflow; a memory's vectors have length one, but for rounding.
@@ -47,7 +49,8 @@ class Model:
     """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights.
 
     ``trained``: makes trained prototypes of new labels; None where nothing was trained, or not by texts.
-    ``linear``: the labels' classifiers, None where there are none.
+    ``linear``: the labels' classifiers, None where there are none. ``record``: what later training may go on
+    from, of a model that was just trained; what changes or uses a model leaves that on disk.
     """
 
     labels: LabelSet
@@ -59,6 +62,7 @@ class Model:
     id: str = ""
     trained: TrainedLabels | None = None
     linear: LinearLabels | None = None
+    record: TrainingRecord | None = None
 
     @property
     def frequency(self) -> np.ndarray:
@@ -121,6 +125,10 @@ class Model:
                 kept.append(name)
             elif part is not None:
                 part.save(directory / name)
+        if before is not None:
+            kept.append(RECORD)
+        elif self.record is not None:
+            self.record.save(directory / RECORD)
         save_json(directory / "weights.json", _plain(self.weights))
         if self.weights.reranker is not None:
             self.weights.reranker.save(directory / RERANKER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from xmc.data.labels import LabelSet
 from xmc.data.options import ReadOptions, ReadReport
 from xmc.data.records import DocumentBatch
 from xmc.errors import InputError, SettingError
+from xmc.fingerprints import Fingerprints
 
 SHARD = 2000  # texts encoded, and kept for resuming, at a time
 
@@ -40,6 +41,7 @@ class Source:
     """What was read in the first pass over the documents.
 
     The last ``n_dev`` documents only judge: the model is fitted on them and does not hold them.
+    ``fingerprints`` (n_docs,) uint64: what the documents' contents are known by (`xmc.fingerprints`).
     """
 
     labels: LabelSet
@@ -47,6 +49,7 @@ class Source:
     gold: sp.csr_matrix
     ids: list[str]
     n_dev: int = 0
+    fingerprints: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     @property
     def n_own(self) -> int:
@@ -136,14 +139,15 @@ def tagged_with(
     """
     ids: list[str] = []
     blocks: list[sp.csr_matrix] = []
-    reader = GoldReader(labels, options, report)
+    reader, contents = GoldReader(labels, options, report), Fingerprints()
     for batch in corpus.batches(SHARD) if corpus else ():
         ids.extend(batch.ids)
         blocks.append(reader.batch(batch))
+        contents.see(batch)
         if see is not None:
             see(batch)
     labels = reader.finish()
-    return Source(labels, corpus, _stack(blocks, len(labels)), ids)
+    return Source(labels, corpus, _stack(blocks, len(labels)), ids, fingerprints=contents.numbers())
 
 
 def _stack(blocks: list[sp.csr_matrix], n_labels: int) -> sp.csr_matrix:

@@ -125,7 +125,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(model, tmp_pa
 def test_it_differs_from_an_untrained_model_by_the_trained_part(model, tmp_path):
     untrained = index(tmp_path / "model", *files(tmp_path))
     one, other = data_files(model), data_files(untrained)
-    assert set(one) - set(other) == {"encoder/trained.safetensors", "encoder/trained_columns.npy"}
+    of_training = {"encoder/trained.safetensors", "encoder/trained_columns.npy", "training/state.safetensors"}
+    assert set(one) - set(other) == of_training
     assert Tagger.load(untrained).encoder.trained is None
 
 
@@ -222,9 +223,9 @@ def test_both_trainings_minimise_the_same(tmp_path, monkeypatch):
     """Although the labels have eight documents or more only if those held out are counted."""
     recipes: list[Recipe] = []
 
-    def watched(data: Any, tower: Any, recipe: Recipe) -> Trainer:
+    def watched(data: Any, tower: Any, recipe: Recipe, before: None) -> Trainer:
         recipes.append(recipe)
-        return Trainer(data, tower, recipe)
+        return Trainer(data, tower, recipe, before)
 
     monkeypatch.setattr(run, "Trainer", watched)
     model = Model.load(train(tmp_path / "model", *files(tmp_path, *synthetic(32, 150))))

@@ -32,11 +32,13 @@ def test_a_sample_is_spread_evenly_and_of_bounded_size(n_docs):
 def test_a_source_of_a_sample_has_its_labels_and_some_others():
     labels = LabelSet.from_records(Label(f"L{i}", f"label {i}") for i in range(100))
     gold = sp.csr_matrix((np.ones(60, np.float32), (np.arange(60), np.arange(60) + 40)), (60, 100))
-    source = Source(labels, None, gold, [str(i) for i in range(60)])
+    numbers = np.arange(60, dtype=np.uint64)
+    source = Source(labels, None, gold, [str(i) for i in range(60)], fingerprints=numbers)
     found = sample_source(source, seen(60, 20), seed=0, n_docs=20, n_labels=50)
     assert len(found.labels) == 50
     assert found.gold.shape == (20, 50)
     column = {found.labels.id(i): i for i in range(50)}
     wanted = [column[f"L{int(doc) + 40}"] for doc in found.ids]
     assert found.gold.indices.tolist() == wanted
+    assert found.fingerprints.tolist() == [int(doc) for doc in found.ids]
     assert [batch.ids for batch in found.batches()] == [found.ids]

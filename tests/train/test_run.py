@@ -224,8 +224,8 @@ def test_nothing_to_learn(loss, active, tmp_path):
 
 def identity(work: Path, given: TrainingSource, gold: sp.csr_matrix = GOLD) -> str:
     recipe = recipe_for(gold[DATA.docs], given.settings, given.seed)
-    data, tower = run._prepared(given, gold, everyone([]), recipe, work)
-    return run._identity(data, recipe, given.settings.dim, tower.columns)
+    data, tower, _, _ = run._prepared(given, gold, everyone([]), recipe, work)
+    return run._identity(data, recipe, given.settings.dim, tower.columns, given.start)
 
 
 @pytest.fixture

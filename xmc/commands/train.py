@@ -9,7 +9,13 @@ from xmc.commands.index import DEV
 from xmc.errors import SettingError
 from xmc.settings import TrainingSettings
 
-USAGE = "--labels F --docs F... [--dev F...] [--filter F] -o MODEL"
+USAGE = "--labels F --docs F... [--dev F...] [--from MODEL] [--filter F] -o MODEL"
+FROM = (
+    "a trained model to go on from, with the same encoder.* and train.dim: its words, transformer and what "
+    "it learned of labels. The new model remembers the documents of --docs alone, so give the old ones again "
+    "beside the new ones; without them the weights keep what they learned, but labels without a new document "
+    "are known by name alone"
+)
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -19,6 +25,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
     parser.files("--docs", help="tagged documents to learn from")
     parser.files("--dev", help=DEV)
+    parser.file("--from", dest="start", metavar="MODEL", help=FROM)
     parser.file(
         "--filter", metavar="F", help="(document, label) pairs of --docs that are left out, as rows from 0"
     )
@@ -33,7 +40,7 @@ def run(args: argparse.Namespace, settings: TrainingSettings) -> None:
     from xmc.train import processes
 
     if processes.following():
-        processes.follow(settings)
+        processes.follow(settings, args.start)
         return
     with processes.leading(settings):
-        build_model(args.labels, args.docs, args.filter, args.out, settings, args.dev)
+        build_model(args.labels, args.docs, args.filter, args.out, settings, args.dev, args.start)

@@ -8,6 +8,7 @@ similarities (sparse-dense hybrids: Luan et al., TACL 2021); what training adds 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,41 @@ class DocumentHead(nn.Module):
         return functional.normalize(vectors, dim=1) * known
 
 
+@dataclass(frozen=True)
+class Draw:
+    """How a tower's embeddings were drawn: so many rows, ``counts``, from each of ``seeds``, end to end.
+
+    ``place`` (n_kept,): which of all these rows each feature has.
+    """
+
+    seeds: tuple[int, ...]
+    counts: tuple[int, ...]
+    place: np.ndarray
+
+    @classmethod
+    def once(cls, seed: int, n: int) -> Draw:
+        """Of ``n`` features at the same time."""
+        return cls((seed,), (n,), np.arange(n))
+
+    def again(self, kept: np.ndarray, seed: int) -> Draw:
+        """Of other features, which are those at ``kept`` (n,) of the ones before, or, where it is -1, new."""
+        new = kept < 0
+        place = np.where(new, sum(self.counts) + np.cumsum(new) - 1, self.place[kept])
+        # Each draw has a seed of its own: new features must not get the numbers of old ones.
+        seeds = (*self.seeds, seed + (len(self.seeds) << 32))
+        return Draw(seeds, (*self.counts, int(new.sum())), place)
+
+    def rows(self, dim: int) -> Tensor:
+        """(n_kept, dim) the embeddings."""
+        drawn = [_drawn(seed, n, dim) for seed, n in zip(self.seeds, self.counts, strict=True)]
+        return drawn[0] if len(drawn) == 1 else torch.cat(drawn)[torch.from_numpy(self.place)]
+
+
+def _drawn(seed: int, n: int, dim: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.empty(n, dim).normal_(0, 1 / math.sqrt(dim), generator=generator)
+
+
 class TrainedTower:
     """Sparse features and dense vectors to trained unit vectors.
 
@@ -73,12 +109,17 @@ class TrainedTower:
         cls, columns: np.ndarray, n_features: int, dense_dim: int, bag_dim: int, seed: int
     ) -> TrainedTower:
         """A tower that keeps the similarities of words, up to noise, and of dense vectors."""
-        generator = torch.Generator().manual_seed(seed)
+        return cls.drawn(columns, n_features, dense_dim, bag_dim, Draw.once(seed, len(columns)))
+
+    @classmethod
+    def drawn(
+        cls, columns: np.ndarray, n_features: int, dense_dim: int, bag_dim: int, draw: Draw
+    ) -> TrainedTower:
+        """The same with embeddings that were drawn at several times."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.manual_seed(draw.seeds[0])
             head = DocumentHead(dense_dim, bag_dim)
-        bag = torch.empty(len(columns), bag_dim).normal_(0, 1 / math.sqrt(bag_dim), generator=generator)
-        return cls(columns, n_features, bag, head)
+        return cls(columns, n_features, draw.rows(bag_dim), head)
 
     @property
     def dim(self) -> int:

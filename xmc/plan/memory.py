@@ -130,6 +130,7 @@ def _model(probe: BuildProbe, scale: Scale, of: Widths, training: TrainProbe | N
     embeddings = 0 if training is None else training.n_features * NUMBER * (of.trained - of.dense)
     factors = {
         "encoder/trained": 0.0,
+        "training/": scale.labels,
         "encoder/dense": 1.0,
         "encoder/lexical": words,
         "memory/": docs,

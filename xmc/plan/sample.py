@@ -84,4 +84,5 @@ def sample_source(
     drawn = np.random.default_rng(seed).choice(others, n_others, replace=False)
     chosen = np.sort(np.concatenate([carried, drawn]).astype(np.int64))
     corpus = SampleCorpus(batch) if len(rows) else None
-    return Source(source.labels.take(chosen), corpus, gold[:, chosen], list(batch.ids))
+    numbers = source.fingerprints[rows]
+    return Source(source.labels.take(chosen), corpus, gold[:, chosen], list(batch.ids), fingerprints=numbers)

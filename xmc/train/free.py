@@ -49,6 +49,21 @@ class FreeVectors:
         self.rows = torch.zeros(min(n, budget), dim)
         self._adams = {"rows": RowAdam(self.rows), "own": RowAdam(self.own)}
 
+    def go_on(self, rows: Tensor, own: Tensor, drawn: Tensor | None, to: np.ndarray) -> None:
+        """Begin with the tables ``rows``, ``own`` and ``drawn`` of other labels, which are ``to`` (n,) here.
+
+        -1 for labels that are not here. Where only one of both shares rows, or in tables of other sizes,
+        vectors begin at zero and biases alone are taken over.
+        """
+        known = torch.from_numpy(np.flatnonzero(to >= 0))
+        here = torch.from_numpy(to[to >= 0])
+        self.own[here, 0] = own[known, 0]
+        if self.drawn is None and drawn is None:
+            self.rows[here] = rows[known]
+        elif self.drawn is not None and drawn is not None and rows.shape == self.rows.shape:
+            self.rows.copy_(rows)
+            self.drawn[here], self.own[here] = drawn[known], own[known]
+
     def take(self, labels: Tensor) -> FreeStep:
         """What a step needs of (n,) labels, each at most once."""
         own = self.own[labels].requires_grad_(True)

@@ -36,12 +36,13 @@ class Side:
 
 
 class LabelSide:
-    """Text vectors, running centroids and free vectors of the labels ``rows``.
+    """Text vectors, running centroids and free vectors of the labels ``rows``; documents have ``seen``.
 
     Where labels are learned ``by_text``, those without documents compete too; elsewhere they would only ever
     be wrong, so they are left out, and get no trained prototype. The texts' vectors are those of the tower
     before training and stay: if they moved with the words, documents would run after a moving target.
     Of more than ``free_limit`` labels with documents some share free vectors, drawn from ``seed``.
+    ``texts``: the tower that encodes labels' texts, if that is not the documents' as it is now.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class LabelSide:
         by_text: bool,
         free_limit: int = FREE_LIMIT,
         seed: int = 0,
+        texts: TrainedTower | None = None,
     ) -> None:
         self.data, self.tower, self.network = data, tower, network
         frequency = data.frequency
@@ -60,7 +62,7 @@ class LabelSide:
         self.rows = np.flatnonzero(chosen & data.active)
         self.frequency = torch.from_numpy(frequency.astype(np.float32))
         self.place = torch.full((len(frequency),), -1)
-        seen = np.flatnonzero((frequency > 0) & data.active)
+        self.seen = seen = np.flatnonzero((frequency > 0) & data.active)
         self.place[torch.from_numpy(seen)] = torch.arange(len(seen))
         self.free = FreeVectors(len(seen), tower.dim, free_limit, seed)
         if not by_text:
@@ -71,7 +73,7 @@ class LabelSide:
         n_hard = N_HARD if by_text and len(self.rows) > N_HARD else 0
         self.hard = np.zeros((data.gold.shape[0], n_hard), np.int64)
         self._sum_all()
-        self._encode_texts()
+        self._encode_texts(texts or tower)
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint needs besides the weights."""
@@ -172,10 +174,10 @@ class LabelSide:
             self.remember(docs, self._encode(docs))
 
     @torch.no_grad()
-    def _encode_texts(self) -> None:
-        """The vectors of the label texts, which the documents' tower gives."""
+    def _encode_texts(self, tower: TrainedTower) -> None:
+        """The vectors of the label texts."""
         for start in range(0, len(self.rows), BLOCK):
             rows = self.rows[start : start + BLOCK]
             dense = torch.from_numpy(np.array(self.data.label_dense[rows], np.float32))
-            vectors = self.tower.head(dense, self.tower.bags(self.data.label_features[rows]))
+            vectors = tower.head(dense, tower.bags(self.data.label_features[rows]))
             self.text[torch.from_numpy(rows)] = vectors

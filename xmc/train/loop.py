@@ -17,9 +17,10 @@ from xmc.network import LabelPrototypeNetwork
 from xmc.train.batches import LabelSampler, batch_size, epoch_order
 from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
 from xmc.train.data import NAMES, TrainingData, namesakes
-from xmc.train.labels import FREE_LIMIT, LabelSide, Side
-from xmc.train.losses import LOSSES
+from xmc.train.labels import FREE_LIMIT, LabelSide
+from xmc.train.losses import LOSSES, StepLabels
 from xmc.train.tables import BagTable
+from xmc.training_record import TrainingRecord
 
 WARM_UP = 50  # steps, half of all at most
 SAVE_EVERY = 60  # seconds
@@ -86,18 +87,39 @@ class Progress:
     losses: list[float] = field(default_factory=list)
 
 
-class Trainer:
-    """Trains a tower and the label side on ``data``, by ``recipe``; all state is in here."""
+@dataclass(frozen=True)
+class Before:
+    """A training before this one, which goes on from there.
 
-    def __init__(self, data: TrainingData, tower: TrainedTower, recipe: Recipe) -> None:
+    ``record``: what it left; ``rows`` (n,): the rows here of the record's labels, -1 for none; ``texts``: the
+    tower as it was before any training; ``squares`` (n_kept,): of the embeddings.
+    """
+
+    record: TrainingRecord
+    rows: np.ndarray
+    texts: TrainedTower
+    squares: Tensor
+
+
+class Trainer:
+    """Trains a tower and the label side on ``data``, by ``recipe``; all state is in here.
+
+    ``before``: what the ``tower`` has learned from already, None: nothing.
+    """
+
+    def __init__(
+        self, data: TrainingData, tower: TrainedTower, recipe: Recipe, before: Before | None = None
+    ) -> None:
         self.data, self.tower, self.recipe = data, tower, recipe
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed)
             self.network = LabelPrototypeNetwork(tower.dim, recipe.gates)
-        self.labels = LabelSide(data, tower, self.network, recipe.by_text, recipe.free_limit, recipe.seed)
+        texts = None if before is None else before.texts
+        shared = recipe.by_text, recipe.free_limit, recipe.seed
+        self.labels = LabelSide(data, tower, self.network, *shared, texts)
         self.batch = batch_size(len(data.docs))
         self.per_epoch = math.ceil(len(data.docs) / self.batch)
-        self.bag = BagTable(tower.bag)
+        self.bag = BagTable(tower.bag, None if before is None else before.squares)
         modules = [*tower.head.parameters(), *self.network.parameters()]
         self.adam = torch.optim.Adam(modules, lr=recipe.rate, betas=(0.9, 0.99))
         self.sampler = LabelSampler(self.labels.rows, data.gold.shape[1], recipe.label_limit, recipe.seed)
@@ -106,6 +128,15 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.average: dict[str, Tensor] = {}
         self._order: tuple[int, np.ndarray] | None = None
+        if before is not None:
+            self._go_on(before.record, before.rows)
+
+    def _go_on(self, record: TrainingRecord, rows: np.ndarray) -> None:
+        """Take over the network and the free vectors; ``rows`` (n,): where the record's labels are now."""
+        self.network.load_state_dict(record.network.state_dict())
+        place = self.labels.place.numpy()
+        to = np.where(rows < 0, -1, place[rows])
+        self.labels.free.go_on(record.free, record.own, record.drawn, to)
 
     @property
     def n_steps(self) -> int:
@@ -160,8 +191,8 @@ class Trainer:
         unsure = torch.from_numpy(namesakes(gold, data.same_text, sample.rows)) & ~is_gold
         logits = logits.masked_fill(unsure, -torch.inf)
         logits = logits.index_put(pairs, self.labels.without_own(side, torch.from_numpy(rows), kept, *pairs))
-        weight = torch.from_numpy(sample.weight)
-        loss = LOSSES[self.recipe.loss](logits, is_gold, weight, *self._more(side))
+        of_labels = StepLabels(torch.from_numpy(sample.weight), self.inverse[side.rows], side.prototypes)
+        loss = LOSSES[self.recipe.loss](logits, is_gold, of_labels)
         self._require_number(float(loss.detach()))
         self.adam.zero_grad()
         loss.backward()
@@ -174,12 +205,6 @@ class Trainer:
         self.labels.free.step(side.taken, self.recipe.rate * rate)
         self.labels.remember(rows, vectors.detach())
         return float(loss.detach())
-
-    def _more(self, side: Side) -> tuple[Tensor, ...]:
-        """What else the loss needs to know of a step's labels."""
-        if self.recipe.loss == "adaptive_margin":
-            return (side.prototypes,)
-        return (self.inverse[side.rows],) if self.recipe.loss == "propensity_bce" else ()
 
     def _dropped(self, vectors: Tensor, step: int) -> Tensor:
         """``vectors`` with numbers dropped at random, the same ones whenever this step is done."""

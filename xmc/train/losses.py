@@ -8,6 +8,7 @@ count as nothing for a document has a logit of minus infinity there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -111,11 +112,29 @@ def adaptive_margin(logits: Tensor, gold: Tensor, weight: Tensor, prototypes: Te
     return (behind * weight[rivals]).sum() / (HARDEST * len(logits))
 
 
-# All take logits, gold and weight, and some one tensor of the labels more.
-LOSSES: dict[str, Callable[..., Tensor]] = {
-    "bce": binary_cross_entropy,
-    "propensity_bce": propensity_bce,
-    "decoupled_softmax": decoupled_softmax,
-    "soft_top_k": soft_top_k,
-    "adaptive_margin": adaptive_margin,
+@dataclass(frozen=True)
+class StepLabels:
+    """What is known of a step's labels, of which each loss takes what it needs.
+
+    ``weight`` (n_labels,) as above; ``inverse`` (n_labels,): 1 / propensity; ``prototypes`` (n_labels, dim).
+    """
+
+    weight: Tensor
+    inverse: Tensor
+    prototypes: Tensor
+
+
+Loss = Callable[[Tensor, Tensor, StepLabels], Tensor]
+
+
+def _weighted(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Loss:
+    return lambda logits, gold, labels: loss(logits, gold, labels.weight)
+
+
+LOSSES: dict[str, Loss] = {
+    "bce": _weighted(binary_cross_entropy),
+    "propensity_bce": lambda logits, gold, of: propensity_bce(logits, gold, of.weight, of.inverse),
+    "decoupled_softmax": _weighted(decoupled_softmax),
+    "soft_top_k": _weighted(soft_top_k),
+    "adaptive_margin": lambda logits, gold, of: adaptive_margin(logits, gold, of.weight, of.prototypes),
 }

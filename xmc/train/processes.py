@@ -14,7 +14,9 @@ import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,8 +105,8 @@ def leading(settings: TrainingSettings) -> Iterator[None]:
             mine.dismiss()
 
 
-def follow(settings: TrainingSettings) -> None:
-    """Do what the leader asks for, until it needs no one.
+def follow(settings: TrainingSettings, start: str | Path | None = None) -> None:
+    """Do what the leader asks for, until it needs no one; ``start``: the model that training goes on from.
 
     Raises:
         InputError: the model here is another than the leader's.
@@ -114,6 +116,9 @@ def follow(settings: TrainingSettings) -> None:
         return
     for number in (signal.SIGTERM, signal.SIGINT):  # there is nothing to put in order, and waiting is deaf
         signal.signal(number, signal.SIG_DFL)
+    if start is not None:
+        tuned = replace(settings.encoder, dense=str(Path(start) / "encoder" / "dense"))
+        settings = replace(settings, encoder=tuned)
     with _connected(settings.run):
         follower = _Follower(settings)
         while follower.obey():

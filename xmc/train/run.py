@@ -13,16 +13,19 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from xmc.encoders.grown import Words
 from xmc.encoders.labels import LabelVectors
 from xmc.encoders.lexical import LexicalTower
-from xmc.encoders.trained import TrainedTower
+from xmc.encoders.trained import Draw, TrainedTower
 from xmc.encoders.writer import FeatureWriter, read_features
-from xmc.network import LabelPrototypeNetwork
+from xmc.errors import SettingError
 from xmc.settings import TrainSettings
+from xmc.start import Start
 from xmc.train.batches import batch_size
 from xmc.train.checkpoint import Checkpoints
 from xmc.train.data import TrainingData
-from xmc.train.loop import RECIPES, Recipe, Trainer
+from xmc.train.loop import RECIPES, Before, Recipe, Trainer
+from xmc.training_record import TrainingRecord
 
 EPOCHS = (3, 8)
 STEPS, MOST_EPOCHS = 90, 40  # few documents are passed more often, for so many steps but not oftener
@@ -38,35 +41,42 @@ Bar = Callable[[str, int], AbstractContextManager[Callable[[int], object]]]
 class TrainingSource:
     """What training reads: ``store`` holds all features of the documents, ``texts`` the encoded labels.
 
-    Documents behind the first ``n_own`` may only judge.
+    Documents behind the first ``n_own`` may only judge. ``start``: the model that training goes on from, and
+    ``start_rows`` the rows here of the labels of its record; None: it starts anew.
     """
 
     store: Path
     towers: np.ndarray
     dense_dim: int
     texts: LabelVectors
-    lexical: object
+    lexical: Words
     active: np.ndarray
     same_text: np.ndarray
     settings: TrainSettings
     seed: int
     n_own: int
+    start: Start | None = None
+    start_rows: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Trained:
     """A trained tower and the (n_labels, dim + 1) prototypes and biases, zero rows where there is none.
 
-    ``by_text``: labels without documents have a prototype too, and hidden ones were hidden in training;
-    ``network``, ``learned`` (n_labels,) bool: what made them, and labels with documents in training.
+    ``learned`` (n_labels,) bool: labels with documents in training; ``record``: what training left, without
+    the documents' numbers.
     """
 
     tower: TrainedTower
     prototypes: np.ndarray
     n_epochs: int
-    by_text: bool
-    network: LabelPrototypeNetwork
     learned: np.ndarray
+    record: TrainingRecord
+
+    @property
+    def by_text(self) -> bool:
+        """Labels without documents have a prototype too, and hidden ones were hidden in training."""
+        return self.record.by_text
 
     def without(self, hidden: np.ndarray) -> np.ndarray:
         """The prototypes as they would be if no document had the ``hidden`` (n_labels,) labels."""
@@ -96,31 +106,35 @@ def train(
     bar: Bar,
 ) -> Trained:
     """Train on documents with ``gold`` (n_docs, n_labels); features and checkpoints are kept in ``work``."""
-    recipe = recipe_for(gold[: source.n_own], source.settings, source.seed)
+    recipe = recipe_for(gold[: source.n_own], source.settings, source.seed, source.start)
     recipe = replace(recipe, stop_after=split.n_epochs)
-    data, tower = _prepared(source, gold, split, recipe, work)
-    trainer = Trainer(data, tower, recipe)
-    checkpoints = Checkpoints(
-        work / "checkpoints", _identity(data, recipe, source.settings.dim, tower.columns)
-    )
+    data, tower, draw, before = _prepared(source, gold, split, recipe, work)
+    trainer = Trainer(data, tower, recipe, before)
+    made_for = _identity(data, recipe, source.settings.dim, tower.columns, source.start)
+    checkpoints = Checkpoints(work / "checkpoints", made_for)
     with bar("training", trainer.n_steps) as tick:
         trainer.run(checkpoints, report, tick)
     labels = trainer.labels
     out = np.zeros((gold.shape[1], tower.dim + 1), np.float32)
     out[labels.rows] = labels.prototypes(labels.rows).numpy()
     epoch, learned = trainer.progress.best_epoch, data.frequency > 0
-    return Trained(tower, out, epoch, recipe.by_text, trainer.network, learned)
+    return Trained(tower, out, epoch, learned, _record(trainer, draw))
+
+
+def _record(trainer: Trainer, draw: Draw) -> TrainingRecord:
+    free, labels = trainer.labels.free, trainer.labels.seen
+    tables = labels, free.rows, free.own, free.drawn
+    none = np.zeros(0, np.int64)
+    return TrainingRecord(trainer.recipe.by_text, trainer.network, draw, trainer.bag.squares, *tables, none)
 
 
 def _prepared(
     source: TrainingSource, gold: sp.csr_matrix, split: Split, recipe: Recipe, work: Path
-) -> tuple[TrainingData, TrainedTower]:
-    """The data in the form that the loop reads, and the tower before training."""
+) -> tuple[TrainingData, TrainedTower, Draw, Before | None]:
+    """The data in the form that the loop reads; the tower before training, how it was drawn, and its past."""
     everything = read_features(source.store, source.texts.features.shape[1])
     columns = choose_columns(everything, split.docs, source)
-    tower = TrainedTower.untrained(
-        columns, everything.shape[1], source.dense_dim, source.settings.dim, source.seed
-    )
+    tower, draw, before = _begun(columns, everything.shape[1], source)
     data = TrainingData(
         _selected(everything, tower, work / "selected"),
         source.towers,
@@ -134,18 +148,40 @@ def _prepared(
         split.dev,
         gold[split.dev],
     )
-    return data, tower
+    return data, tower, draw, before
 
 
-def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int) -> Recipe:
-    """Loss and length for all documents' labels (n_docs, n_labels), whichever of them are trained on."""
+def _begun(
+    columns: np.ndarray, n_features: int, source: TrainingSource
+) -> tuple[TrainedTower, Draw, Before | None]:
+    """The tower for the features ``columns`` (n,) before training, how it was drawn, and its past."""
+    shape = n_features, source.dense_dim, source.settings.dim
+    if source.start is None or source.start_rows is None:
+        draw = Draw.once(source.seed, len(columns))
+        return TrainedTower.drawn(columns, *shape, draw), draw, None
+    tower, draw, squares = source.start.tower(columns, source.lexical, source.seed)
+    texts = TrainedTower.drawn(columns, *shape, draw)
+    return tower, draw, Before(source.start.record, source.start_rows, texts, squares)
+
+
+def recipe_for(gold: sp.csr_matrix, settings: TrainSettings, seed: int, start: Start | None = None) -> Recipe:
+    """Loss and length for all documents' labels (n_docs, n_labels), whichever of them are trained on.
+
+    What goes on from a model (``start``) learns labels as that did. Raises SettingError where it shall not.
+    """
     n_seen = max(1, int((np.bincount(gold.indices, minlength=1) > 0).sum()))
-    chosen = settings.loss
-    if chosen == "auto" and gold.nnz / n_seen < ENOUGH:
+    chosen, by_text = settings.loss, gold.nnz / n_seen < ENOUGH if start is None else start.record.by_text
+    if chosen == "auto" and by_text:
         chosen = "decoupled_softmax"
     elif chosen == "auto":
         chosen = "bce" if n_seen <= RECIPES["bce"].label_limit else "sampled_softmax"
     recipe = RECIPES[chosen]
+    if start is not None and recipe.by_text != by_text:
+        alike = ", ".join(["auto", *(name for name, each in RECIPES.items() if each.by_text == by_text)])
+        raise SettingError(
+            f"train.loss={chosen}: the model of --from {start.path} learned labels another way; "
+            f"wanted one of {alike}, or no --from"
+        )
     epochs = settings.epochs or _n_epochs(recipe.by_text, gold.shape[0])
     recipe = replace(recipe, epochs=epochs, seed=seed, metric=settings.metric)
     recipe = replace(recipe, free_limit=settings.free_vectors)
@@ -170,7 +206,17 @@ def choose_columns(features: sp.csr_matrix, docs: np.ndarray, source: TrainingSo
     counts = np.zeros(features.shape[1], np.int64)
     for start in range(0, len(docs), BLOCK):
         counts += np.bincount(features[docs[start : start + BLOCK]].indices, minlength=len(counts))
-    return frequent_columns(counts, source.lexical, source.settings.max_features)
+    columns = frequent_columns(counts, source.lexical, source.settings.max_features)
+    return columns if source.start is None else _with_known(columns, source)
+
+
+def _with_known(columns: np.ndarray, source: TrainingSource) -> np.ndarray:
+    """``columns`` and other features that the model has learned, as many as there is room for."""
+    assert source.start is not None
+    known = np.setdiff1d(np.flatnonzero(source.start.places(source.lexical) >= 0), columns)
+    rarest_last = known[np.argsort(source.lexical.idf[known], kind="stable")]
+    room = max(0, source.settings.max_features - len(columns))
+    return np.sort(np.concatenate([columns, rarest_last[:room]]))
 
 
 def frequent_columns(counts: np.ndarray, lexical: object, limit: int) -> np.ndarray:
@@ -205,9 +251,12 @@ def _only(gold: sp.csr_matrix, docs: np.ndarray, hidden: np.ndarray) -> sp.csr_m
     return kept
 
 
-def _identity(data: TrainingData, recipe: Recipe, bag_dim: int, columns: np.ndarray) -> str:
+def _identity(
+    data: TrainingData, recipe: Recipe, bag_dim: int, columns: np.ndarray, start: Start | None
+) -> str:
     """Changes with anything that the trained weights depend on."""
-    digest = hashlib.sha256(json.dumps([repr(recipe), data.dense_dim, bag_dim]).encode())
+    before = "" if start is None else start.id
+    digest = hashlib.sha256(json.dumps([repr(recipe), data.dense_dim, bag_dim, before]).encode())
     arrays = [columns, data.docs, data.dev, data.active, data.same_text, data.label_dense]
     for matrix in (data.gold, data.dev_gold, data.features, data.label_features):
         arrays += [matrix.indptr, matrix.indices, matrix.data]
