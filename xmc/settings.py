@@ -137,6 +137,7 @@ class ShardSettings:
 
     shard_size: int = 1000
     max_characters: int = 20_000_000
+    max_seconds: int = 120
     on_bad_document: str = "quarantine"
     parts: bool = False
     runner: str = "local"
@@ -146,6 +147,7 @@ class ShardSettings:
         """Raise a SettingError that names the first field out of range."""
         require_whole("tag.shard_size", self.shard_size, 1)
         require_whole("tag.max_characters", self.max_characters, 1)
+        require_whole("tag.max_seconds", self.max_seconds, 1)
         require_one_of("tag.on_bad_document", self.on_bad_document, ON_BAD_DOCUMENT)
         require_one_of("tag.runner", self.runner, RUNNERS)
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from xmc.artifacts import save_array
 from xmc.data.records import DocumentBatch
+from xmc.deadline import TooSlowError, time_limit
 from xmc.encoders import lexical
 from xmc.encoders.leads import LEAD_SHARE
 from xmc.encoders.lexical import (
@@ -271,3 +272,8 @@ def test_what_cannot_be_a_tower_is_refused_by_name(tower, tmp_path, file, damage
     with pytest.raises(ArtifactError, match=file) as error:
         LexicalTower.load(tmp_path)
     assert "rebuild the model" in str(error.value)
+
+
+def test_features_are_not_made_beyond_a_limit_of_time(tower: LexicalTower) -> None:
+    with pytest.raises(TooSlowError), time_limit(0):
+        tower.features(["air transport"])

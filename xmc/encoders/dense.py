@@ -7,15 +7,17 @@ lead, the first line, is encoded alone too and has a share of the vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from xmc.deadline import check_time
 from xmc.encoders import pretrained
 from xmc.encoders.leads import LEAD_SHARE, lead, longer_than_leads
 from xmc.encoders.lexical import unit
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from xmc.encoders.forward import Forward, PaddedForward
 
+_Computed = Generator[np.ndarray, None, None]
 MAX_LENGTH = 256  # tokens of a window, special ones included
 SMALLEST = 256  # tokens: batches of a short list are cut down to this, so that all threads get some
 
@@ -150,6 +153,7 @@ class DenseTower:
         report = _Progress(windows, progress)
         vectors = np.zeros((len(windows.lengths), self.dim), np.float32)
         for rows, found in self._vectors(windows):
+            check_time()
             vectors[rows] = found if np.isfinite(found).all() else self._again(windows, rows, names)
             report.done(rows)
         return WindowVectors(pool(vectors, windows), vectors.astype(np.float16), windows.indptr)
@@ -189,7 +193,9 @@ class DenseTower:
         before = torch.get_num_threads()
         try:
             with ThreadPoolExecutor(self._n_workers, "encode", torch.set_num_threads, (1,)) as workers:
-                yield from zip(rows, workers.map(lambda r: self._compute(windows, r), rows), strict=True)
+                found = cast(_Computed, workers.map(lambda r: self._compute(windows, r), rows))
+                with closing(found):  # what has not begun never will, where not all are taken
+                    yield from zip(rows, found, strict=True)
         finally:
             torch.set_num_threads(before)
 

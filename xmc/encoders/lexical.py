@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from xmc.artifacts import load_array, load_json, save_array, save_json
 from xmc.data.records import DocumentBatch
+from xmc.deadline import check_time
 from xmc.encoders.leads import LEAD_SHARE, lead, longer_than_leads
 from xmc.encoders.tokens import Words, gram_buckets, mix, pair_keys, split_words, word_keys
 from xmc.errors import ArtifactError, InputError, SettingError
@@ -179,6 +180,7 @@ class LexicalTower(SparseTower):
     def counts(self, texts: Sequence[str]) -> sp.csr_matrix:
         """(n_texts, n_features) how often each feature occurs."""
         words = split_words(texts)
+        check_time()
         keys = word_keys(words.distinct)
         columns = self._word_columns(keys)
         pairs, pair_rows = pair_keys(words, keys)
@@ -187,7 +189,9 @@ class LexicalTower(SparseTower):
         cols = np.concatenate([columns[words.codes], pair_columns[pair_columns >= 0]])
         n_known = len(self.keys) + (1 << UNKNOWN_BITS)
         exact = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, cols)), shape=(len(texts), n_known))
+        check_time()
         grams = _gram_counts(words, self.settings)
+        check_time()
         return sp.hstack([exact, grams], format="csr", dtype=np.float32)
 
     def features_of(self, batch: DocumentBatch) -> tuple[sp.csr_matrix, sp.csr_matrix]:

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from xmc.deadline import check_time
+
 # Miscellaneous symbols, flags, and the planes of emoji.
 EMOJI = r"\x{2600}-\x{26FF}\x{1F1E6}-\x{1F1FF}\x{1F300}-\x{1FAFF}"
 UNSPACED = (
@@ -53,15 +55,20 @@ def fold(texts: pa.Array) -> pa.Array:
 
     For matching only, never for output.
     """
-    folded = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
-    folded = pc.replace_substring_regex(folded, IGNORED, "")
+    folded = pc.utf8_normalize(texts, "NFKC")
+    check_time()
+    folded = pc.replace_substring_regex(pc.utf8_lower(folded), IGNORED, "")
+    check_time()
     return pc.replace_substring_regex(folded, UNSPACED, r" \1 ")
 
 
 def split_words(texts: Sequence[str] | pa.Array) -> Words:
     """The words of each text; a text may have none."""
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
-    pieces = pc.split_pattern_regex(fold(array.cast(pa.large_string())), NOT_WORD)
+    folded = fold(array.cast(pa.large_string()))
+    check_time()
+    pieces = pc.split_pattern_regex(folded, NOT_WORD)
+    check_time()
     flat = pieces.flatten()
     keep = pc.not_equal(flat, "")
     starts = np.concatenate([[0], np.cumsum(keep.to_numpy(zero_copy_only=False))])

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xmc.deadline import check_time
+
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
@@ -111,6 +113,7 @@ def tokenise(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[np.ndarray, np
     counts = np.zeros(len(texts), np.int64)
     chunks: list[np.ndarray] = []
     for group, owners in _groups(texts):
+        check_time()
         ids = [np.array(e.ids, np.int32) for e in _encode(tokenizer, group)]
         np.add.at(counts, owners, [len(x) for x in ids])
         chunks.append(np.concatenate(ids))

@@ -29,7 +29,7 @@ from xmc.tag.run import Run, ids_digest
 from xmc.tag.runner import LocalRunner, Runner
 from xmc.tag.shards import DocumentSource, DocumentTagger, Shard, reasons, shards, total
 from xmc.tag.suggestions import TagOptions
-from xmc.tag.work import ShardFailure, ShardsFailedError, ShardWork, Tagged
+from xmc.tag.work import ShardFailure, ShardsFailedError, ShardWork, Tagged, untimed
 from xmc.tag.writers import FORM, STDOUT, SuggestionFormat, format_of
 
 # What is left of the other shards where some failed.
@@ -48,6 +48,7 @@ class TagJob:
         options: what is asked for each document.
         shard_size: documents in a shard, which is also the batch that the tagger gets.
         parts: ``out`` is a folder with a file for each shard, instead of one file.
+        max_seconds: that encoding a document may take, if it is long; None: as long as it takes.
         runner: where shards are worked on.
         progress: called with the number of documents done since the last call.
         tell: called with a line about each document that cannot be tagged, where no file tells of it.
@@ -59,6 +60,7 @@ class TagJob:
     options: TagOptions = field(default_factory=TagOptions)
     shard_size: int = 1000
     parts: bool = False
+    max_seconds: int | None = None
     runner: Runner = field(default_factory=LocalRunner)
     progress: Callable[[int], object] | None = None
     tell: Callable[[str], object] | None = None
@@ -97,7 +99,7 @@ class TagJob:
         report = TagReport(STDOUT)
         work = self._work(chosen, Path())
         steps = (work.encode, work.suggest)
-        with closing(side_by_side(shards(self.corpus, self.shard_size), steps, self.tagger.begin)) as found:
+        with closing(side_by_side(self._shards(), steps, self.tagger.begin)) as found:
             for tagged in found:
                 if isinstance(tagged, ShardFailure):
                     raise ShardsFailedError(Path(STDOUT), tagged.index + 1, [tagged], WRITTEN)
@@ -119,7 +121,12 @@ class TagJob:
             report.reasons[reason] = report.reasons.get(reason, 0) + n
 
     def _work(self, chosen: SuggestionFormat, folder: Path) -> ShardWork:
-        return ShardWork(self.tagger, self.options, chosen, folder, self.corpus.keep_faults)
+        lenient, limit = self.corpus.keep_faults, self.max_seconds
+        return ShardWork(self.tagger, self.options, chosen, folder, lenient, limit)
+
+    def _shards(self) -> Iterator[Shard]:
+        """What is timed stands alone, so that the vectors of the others do not depend on how long it took."""
+        return shards(self.corpus, self.shard_size, untimed(self.max_seconds))
 
     def _write(self, chosen: SuggestionFormat) -> TagReport:
         run = Run(Path(self.out))
@@ -148,6 +155,7 @@ class TagJob:
             "allowed labels": mask_digest(self.options.allowed),
             "tag.shard_size": self.shard_size,
             "tag.max_characters": self.corpus.max_characters,
+            "tag.max_seconds": self.max_seconds,
             "tag.parts": self.parts,
             **asdict(self.corpus.options),
             **self.tagger.run_settings,
@@ -177,7 +185,7 @@ class TagJob:
         def rest() -> Iterator[Shard]:
             nonlocal n_shards
             finished = dict(run.finished)
-            for shard in shards(self.corpus, self.shard_size):
+            for shard in self._shards():
                 n_shards += 1
                 record = finished.get(shard.index)
                 if record is None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from xmc.tag.run import ShardRecord
 
 if TYPE_CHECKING:
@@ -78,9 +80,26 @@ class Shard:
     batch: DocumentBatch
 
 
-def shards(source: DocumentSource, size: int) -> Iterator[Shard]:
-    """The corpus in shards of ``size`` documents; what is in a shard follows from corpus and size alone."""
-    return (Shard(i, batch) for i, batch in enumerate(source.batches(size)))
+def shards(source: DocumentSource, size: int, longest: int | None = None) -> Iterator[Shard]:
+    """The corpus in shards of ``size`` documents; one of more than ``longest`` characters is a shard alone.
+
+    What is in a shard follows from these and the corpus alone.
+    """
+    parts = (part for batch in source.batches(size) for part in _parted(batch, longest))
+    return (Shard(i, part) for i, part in enumerate(parts))
+
+
+def _parted(batch: DocumentBatch, longest: int | None) -> list[DocumentBatch]:
+    """The batch in order, in parts of one long document or of short ones; faults go to the first."""
+    if longest is None or batch.texts is None:
+        return [batch]
+    is_long = np.array([len(text) > longest for text in batch.texts], bool)
+    bounds = np.flatnonzero(is_long[1:] | is_long[:-1]) + 1
+    if not len(bounds):
+        return [batch]
+    parts = [batch.take(rows) for rows in np.split(np.arange(len(batch)), bounds)]
+    parts[0].faults = batch.faults
+    return parts
 
 
 def reasons(suggestions: Suggestions) -> dict[str, int]:

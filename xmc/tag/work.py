@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xmc.data.records import DocumentBatch, Fault
+from xmc.deadline import TooSlowError, time_limit
 from xmc.errors import InputError, XmcError, explained
 from xmc.tag.durable import disk_errors, write_durably
 from xmc.tag.run import ADVICE, ShardRecord, ids_digest, part_path, quarantine_path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from xmc.tag.suggestions import TagOptions
     from xmc.tag.writers import SuggestionFormat
 
+NEVER_SLOWER = 1000  # characters encoded in a second, by a large transformer on few cores too
 MOST_BAD = 20  # documents of a shard that may be left out because tagging them fails; more: the shard failed
 
 
@@ -64,6 +66,7 @@ class ShardWork:
     """Tags a shard and leaves its part on the disk: the whole of what a runner has to do.
 
     ``lenient``: a document that cannot be tagged is left out and told, instead of ending the job.
+    ``max_seconds``: that encoding a document may take which is a shard alone, if it is longer than `untimed`.
     """
 
     tagger: DocumentTagger
@@ -71,6 +74,7 @@ class ShardWork:
     format: SuggestionFormat
     folder: Path
     lenient: bool = False
+    max_seconds: int | None = None
 
     def __call__(self, shard: Shard) -> ShardRecord | ShardFailure:
         """All steps, one after another. Raises as they do."""
@@ -93,6 +97,9 @@ class ShardWork:
         except Exception as error:
             if not self.lenient:
                 raise
+            if isinstance(error, TooSlowError):
+                faults.append(_fault(shard.batch, 0, error))
+                return self._tagged(shard, Suggestions.empty([], []), faults)
             return self._rescued(shard, error)
         return self._tagged(shard, suggestions, faults)
 
@@ -123,7 +130,12 @@ class ShardWork:
             write_durably(path, content)
 
     def _encoded(self, batch: DocumentBatch) -> Any:
-        return self.tagger.encode(batch) if len(batch) else None
+        if not len(batch):
+            return None
+        longest = untimed(self.max_seconds)
+        timed = longest is not None and len(batch) == 1 and batch.texts and len(batch.texts[0]) > longest
+        with time_limit(self.max_seconds if timed else None):
+            return self.tagger.encode(batch)
 
     def _suggestions(self, batch: DocumentBatch, encoded: Any) -> Suggestions:
         if not len(batch):  # of a shard of faults only
@@ -169,6 +181,11 @@ class ShardWork:
                 if len(found) > MOST_BAD:
                     raise _TooManyError from None
         return found
+
+
+def untimed(max_seconds: int | None) -> int | None:
+    """Characters of a document up to which it is not timed; None where none is."""
+    return None if max_seconds is None else max_seconds * NEVER_SLOWER
 
 
 def _fault(batch: DocumentBatch, row: int, error: Exception) -> Fault:
