@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.cases.corpus_t import data_files, docs_file, index, labels_file, synthetic, tag, xmc
+from tests.cases.test_sparse_features import N_FEATURES, corpus
 from tests.edit.made import folded_anew, vectors
 from xmc.artifacts import open_artifact
 from xmc.edit.labels import add_labels
@@ -134,3 +135,14 @@ def test_a_model_that_was_not_trained_is_refused(tmp_path, capsys):
     untrained = index(tmp_path / "model", labels, docs)
     assert train(tmp_path / "new" / "model", LABELS, DOCS, "--from", untrained) == 2
     assert "holds nothing to go on from" in capsys.readouterr().err
+
+
+def test_rows_of_features_go_on_and_texts_do_not_go_on_from_them(tmp_path, capsys):
+    """Rows are numbered, so that the new ones have the ids of old ones, and are new all the same."""
+    rows = [corpus(tmp_path / name, 120, seed) for name, seed in (("a.txt", 0), ("b.txt", 1))]
+    assert xmc("train", "--docs", rows[0], "-o", tmp_path / "old", *QUICK) == 0
+    assert xmc("train", "--docs", rows[1], "-o", tmp_path / "new", *QUICK, "--from", tmp_path / "old") == 0
+    assert "went on from" in capsys.readouterr().err
+    assert started(tmp_path / "new").encoder.lexical.n_features == N_FEATURES
+    assert train(tmp_path / "other" / "model", LABELS, DOCS, "--from", tmp_path / "old") == 2
+    assert "wanted documents of the same kind" in capsys.readouterr().err

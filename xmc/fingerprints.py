@@ -24,7 +24,7 @@ class Fingerprints:
         else:
             rows = [] if batch.features is None else list(batch.features)
             contents = [row.indices.astype(np.int64).tobytes() + row.data.tobytes() for row in rows]
-        self._seen += [hashlib.blake2b(content, digest_size=LENGTH).digest() for content in contents]
+        self._seen.append(b"".join(hashlib.blake2b(c, digest_size=LENGTH).digest() for c in contents))
 
     def numbers(self) -> np.ndarray:
         """(n_docs,) uint64, in the order in which they were seen."""
