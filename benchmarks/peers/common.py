@@ -56,7 +56,7 @@ def texts_of(documents: Documents) -> list[str]:
 
 # Options of building that every peer has which learns from words: the training documents that a feature must
 # occur in, and the words of the longest feature.
-FEATURES: dict[str, Option] = {"min_df": 2, "ngrams": 2}
+FEATURES: dict[str, Option] = {"min_df": 2, "ngrams": 1}
 
 
 class Features:

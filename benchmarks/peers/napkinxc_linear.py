@@ -19,4 +19,4 @@ def tag(documents, folder, parts):
 
 
 if __name__ == "__main__":
-    main(build, tag, loss="log", C=10.0, threshold=0.1, **FEATURES)
+    main(build, tag, loss="l2", C=1.0, threshold=0.1, **FEATURES)

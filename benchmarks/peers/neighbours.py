@@ -23,4 +23,4 @@ def tag(documents, folder, parts):
 
 
 if __name__ == "__main__":
-    main(build, tag, neighbours=50, power=1.0, **FEATURES)
+    main(build, tag, neighbours=50, power=2.0, **FEATURES | {"ngrams": 2})

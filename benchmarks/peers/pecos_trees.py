@@ -30,4 +30,4 @@ def tag(documents, folder, parts):
 
 
 if __name__ == "__main__":
-    main(build, tag, C=1.0, threshold=0.1, negatives="tfn", **FEATURES)
+    main(build, tag, C=1.0, threshold=0.01, negatives="tfn", **FEATURES)
