@@ -64,7 +64,7 @@ def _workplace(work: Path) -> Iterator[None]:
             leftover.unlink()
         for name in ("windows", "features", "labels", "training/selected", "final/selected", "words"):
             shutil.rmtree(work / name, ignore_errors=True)
-        for folder in (work / "training", work / "final", work / "linear", work):
+        for folder in (work / "training", work / "final", work / "linear", work / "cross", work):
             with suppress(OSError):  # something is in it, or it was never made
                 folder.rmdir()
 
@@ -102,6 +102,7 @@ def _recorded(settings: BuildSettings) -> dict[str, object]:
         "encoder.max_length": settings.encoder.max_length,
         **{f"encoder.lexical.{name}": value for name, value in asdict(settings.encoder.lexical).items()},
         "index.kind": settings.index.kind,
+        **{f"rerank.{name}": value for name, value in asdict(settings.rerank).items()},
         "classifiers": settings.classifiers,
         "seed": settings.run.seed,
         "dtype": settings.run.dtype,

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import torch
 
 from xmc.artifacts import load_array, release
+from xmc.crossed import Crossed
 from xmc.data.records import DocumentBatch
 from xmc.document_files import FEATURES, WINDOWS, WORDS, DocumentFiles
 from xmc.encoders.cache import TextVectors, VectorCache
@@ -25,6 +26,7 @@ from xmc.encoders.writer import NpyAppender, read_features, read_vectors
 from xmc.errors import InputError
 from xmc.fit import (
     FitTask,
+    Fitted,
     Weights,
     fit_share,
     fit_trained_share,
@@ -43,7 +45,7 @@ from xmc.model import Model
 from xmc.notices import notify
 from xmc.progress import progress
 from xmc.prototypes import LabelParts, centroids
-from xmc.settings import BuildSettings, TrainingSettings
+from xmc.settings import BuildSettings, RerankSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.stages import stage
 from xmc.taught import Taught
@@ -77,6 +79,8 @@ class Builder:
             dense = DenseTower.load(
                 settings.encoder.dense, settings.encoder.max_length, run.device, run.dtype
             )
+        wanted = settings.rerank if source.has_text else RerankSettings()
+        self.crossed = Crossed.wanted(wanted, run, source.labels, work / "cross", tell, self._bar)
         self.encoder = DualEncoder(dense, self._lexical())
         self.training = settings.train if isinstance(settings, TrainingSettings) else None
         self.cache: TextVectors | None = None if dense is None else VectorCache(dense, work / "vectors")
@@ -102,19 +106,20 @@ class Builder:
         taught = gold[self.own].nnz and self.settings.classifiers
         learn = self._taught(towers, rest, ~self.apart).classifiers if taught else None
         parts = self._parts(labels, towers, rest, trained)
-        weights, linear = self._fit(parts, matcher, memory, sample, rest, learn)
+        fitted = self._fit(parts, matcher, memory, sample, rest, learn)
         many_apart = self.own.any() and self.apart[self.own].mean() > SMALL
         if trained is not None and many_apart:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
             towers = self._with_trained(trained, towers, "final")
             memory = self._memory(towers)
-        model = self._whole(labels, towers[: self.source.n_own], matcher, memory, weights, trained)
-        if linear is None:
+        model = self._whole(labels, towers[: self.source.n_own], matcher, memory, fitted.weights, trained)
+        model = replace(model, cross=fitted.cross)
+        if fitted.linear is None:
             return model
         known = gold.multiply(self.own[:, None]).tocsr()
         known.eliminate_zeros()  # or the labels of judging documents would still be entries
         learn = self._taught(towers, known, self.own).classifiers
-        return replace(model, linear=learn(model.index, None if many_apart else linear))
+        return replace(model, linear=learn(model.index, None if many_apart else fitted.linear))
 
     def _taught(self, towers: np.ndarray, gold: sp.csr_matrix, docs: np.ndarray) -> Taught:
         """What classifiers are learned from: the documents ``docs`` (n_docs,) bool, with ``gold``."""
@@ -226,7 +231,10 @@ class Builder:
             for batch in self.source.batches():
                 encoded = self._encode(batch)
                 files.append(encoded)
-                sample.append(encoded.take(np.flatnonzero(self.held[start : start + len(batch)])))
+                held = np.flatnonzero(self.held[start : start + len(batch)])
+                sample.append(encoded.take(held))
+                if self.crossed is not None:
+                    self.crossed.see(batch, held)
                 start += len(batch)
                 done(len(batch))
         towers = files.close()
@@ -305,10 +313,10 @@ class Builder:
         sample: Encoded | None,
         rest: sp.csr_matrix,
         learn: Callable[[LabelIndex], LinearLabels] | None,
-    ) -> tuple[Weights, LinearLabels | None]:
+    ) -> Fitted:
         gold, held, encoder = self.source.gold, self.held, self.encoder
         if sample is None or not held.any():
-            return Weights.unfitted(encoder), None
+            return Fitted(Weights.unfitted(encoder))
         usable = np.random.default_rng(self.settings.run.seed).permutation(np.flatnonzero(sample.ok))
         active = ~self.source.labels.retired
         task = FitTask(
@@ -324,6 +332,7 @@ class Builder:
             self.settings.run.seed,
             _without_documents(rest) & ~_without_documents(gold[~self.apart]),
             learn,
+            None if self.crossed is None else self.crossed.fitter(usable),
         )
         return task.fit()
 
