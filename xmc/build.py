@@ -16,6 +16,7 @@ from xmc.data.options import ReadReport
 from xmc.errors import some
 from xmc.model import KIND, Model
 from xmc.notices import counted, notify, state
+from xmc.reliability import HeldOutReliability
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import read_source
 
@@ -76,6 +77,8 @@ def _summary(builder: Builder, model: Model) -> list[str]:
     lines.append(state(model))
     if builder.source.n_dev:
         lines.append(_judged(int(builder.held.sum()), builder.source.n_dev))
+    if model.weights.calibration is not None:
+        lines.append(HeldOutReliability.of(model.weights.calibration.sample).line())
     missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
     if len(missing):
         named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
