@@ -3,9 +3,10 @@
     python benchmarks/tag_speed.py MODEL DOCS [--n 3000] [--rounds 3] [--threads 2] [--shard-size 1000]
 
 Each round runs the bare stages one after another over shards that were read beforehand, and then the whole
-job in the same process: read, clean, encode, search, rerank, write. Ratios are medians over rounds, of CPU
-time (user and system, all threads) and of wall time; on a machine with other work only those of CPU time
-mean much. Start-up (imports, the model) is told apart: it is the same for ten documents and ten million.
+job in the same process: read, clean, encode, search, rerank, write; and the job once more with evidence.
+Ratios are medians over rounds, of CPU time (user and system, all threads) and of wall time; on a machine with
+other work only those of CPU time mean much.
+Start-up (imports, the model) is told apart: it is the same for ten documents and ten million.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from xmc.data.corpus import Corpus
 from xmc.data.records import DocumentBatch
 from xmc.shortlist import N_PROTOTYPES
 from xmc.tag.job import TagJob
+from xmc.tag.suggestions import TagOptions
 from xmc.tag.tagger import Tagger
 
 Times = dict[str, tuple[float, float]]
@@ -37,7 +39,8 @@ class Sample:
 
     def __init__(self, docs: Sequence[str], n: int) -> None:
         self._corpus, self._n = Corpus(docs, keep_faults=True, max_characters=20_000_000), n
-        self.paths, self.options = self._corpus.paths, self._corpus.options
+        self.arguments, self.given = self._corpus.arguments, self._corpus.given
+        self.options = self._corpus.options
         self.keep_faults, self.max_characters = True, self._corpus.max_characters
 
     def batches(self, size: int) -> Iterator[DocumentBatch]:
@@ -71,10 +74,11 @@ def bare_stages(tagger: Tagger, batches: Sequence[DocumentBatch]) -> Times:
     return times
 
 
-def whole_job(tagger: Tagger, sample: Sample, shard_size: int) -> tuple[float, float]:
+def whole_job(tagger: Tagger, sample: Sample, shard_size: int, evidence: bool = False) -> tuple[float, float]:
     """CPU and wall seconds of a job."""
+    options = TagOptions(evidence=evidence)
     with tempfile.TemporaryDirectory() as folder:
-        job = TagJob(tagger, sample, Path(folder) / "out.jsonl", shard_size=shard_size)
+        job = TagJob(tagger, sample, Path(folder) / "out.jsonl", options, shard_size=shard_size)
         return clocked(job.run)[1:]
 
 
@@ -92,6 +96,14 @@ def show(n_docs: int, rounds: Sequence[Times]) -> None:
         bare = [sum(t[s][which] for s in ("encode", "search", "rerank")) for t in rounds]
         each = [t["job"][which] / b for t, b in zip(rounds, bare, strict=True)]
         print(f"job / bare stages, {name}: {np.median(each):.3f} ({min(each):.3f} to {max(each):.3f})")
+    ratios = {
+        "reranking / (encoding and search)": [
+            t["rerank"][0] / (t["encode"][0] + t["search"][0]) for t in rounds
+        ],
+        "job with evidence / job": [t["with evidence"][0] / t["job"][0] for t in rounds],
+    }
+    for what, each in ratios.items():
+        print(f"{what}, CPU: {np.median(each):.3f} ({min(each):.3f} to {max(each):.3f})")
     share = [t["encode"][1] / t["job"][1] for t in rounds]
     print(f"documents/s of the job, of those of bare encoding: {np.median(share):.3f}")
 
@@ -112,11 +124,14 @@ def main() -> None:
     sample = Sample(args.docs, args.n)
     batches = list(sample.batches(args.shard_size))
     bare_stages(tagger, batches[:1])  # what is made at first use
+    tagger.tag_batch(batches[0], TagOptions(evidence=True))
     n_docs = sum(map(len, batches))
     rounds = []
     for _ in range(args.rounds):
         times = bare_stages(tagger, batches)
-        rounds.append(times | {"job": whole_job(tagger, sample, args.shard_size)})
+        times["job"] = whole_job(tagger, sample, args.shard_size)
+        times["with evidence"] = whole_job(tagger, sample, args.shard_size, evidence=True)
+        rounds.append(times)
     show(n_docs, rounds)
 
 

@@ -238,3 +238,21 @@ def test_duplicates_are_found_across_blocks():
     words[[9_999, 10_000, 24_999]] = words[3]
     found = with_duplicates(np.arange(25_000) == 3, words)
     assert np.flatnonzero(found).tolist() == [3, 9_999, 10_000, 24_999]
+
+
+def test_a_cross_encoder_comes_last_and_the_calibration_sees_what_it_says(task):
+    """It is given what the fit found, and gives other log odds: here those of a seer."""
+    seen: list[np.ndarray] = []
+
+    def read(found, log_odds, right):
+        seen.append(log_odds)
+        return None, np.where(right, 5, -5).astype(np.float32)
+
+    plain, told = task.fit(), replace(task, read=read).fit()
+    assert told.cross is None
+    assert (told.weights.final.weights == plain.weights.final.weights).all()
+    assert len(seen[0]) == plain.weights.calibration.sample.probabilities.nnz
+    sample = told.weights.calibration.sample
+    of_right = sample.probabilities.multiply(sample.gold > 0).tocsr()
+    assert (of_right.data[of_right.data > 0] > 0.9).all()
+    assert sample.probabilities.data[sample.probabilities.data > 0.9].sum() == pytest.approx(of_right.sum())

@@ -16,6 +16,7 @@ from xmc.data.options import ReadReport
 from xmc.errors import some
 from xmc.model import KIND, Model
 from xmc.notices import counted, notify, state
+from xmc.reliability import HeldOutReliability
 from xmc.settings import BuildSettings, TrainingSettings
 from xmc.source import read_source
 from xmc.start import Start
@@ -75,7 +76,7 @@ def _workplace(work: Path) -> Iterator[None]:
             leftover.unlink()
         for name in ("windows", "features", "labels", "training/selected", "final/selected", "words"):
             shutil.rmtree(work / name, ignore_errors=True)
-        for folder in (work / "training", work / "final", work / "linear", work):
+        for folder in (work / "training", work / "final", work / "linear", work / "cross", work):
             with suppress(OSError):  # something is in it, or it was never made
                 folder.rmdir()
 
@@ -88,6 +89,8 @@ def _summary(builder: Builder, model: Model) -> list[str]:
     lines += _gone_on(builder, model)
     if builder.source.n_dev:
         lines.append(_judged(int(builder.held.sum()), builder.source.n_dev))
+    if model.weights.calibration is not None:
+        lines.append(HeldOutReliability.of(model.weights.calibration.sample).line())
     missing = np.flatnonzero(~model.index.has(np.arange(len(model.labels))) & ~model.labels.retired)
     if len(missing):
         named = some([model.labels.id(row) for row in missing[:5]] + [""] * max(0, len(missing) - 5))
@@ -128,6 +131,7 @@ def _recorded(settings: BuildSettings) -> dict[str, object]:
         "encoder.max_length": settings.encoder.max_length,
         **{f"encoder.lexical.{name}": value for name, value in asdict(settings.encoder.lexical).items()},
         "index.kind": settings.index.kind,
+        **{f"rerank.{name}": value for name, value in asdict(settings.rerank).items()},
         "classifiers": settings.classifiers,
         "seed": settings.run.seed,
         "dtype": settings.run.dtype,

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import torch
 
 from xmc.artifacts import load_array, release
+from xmc.crossed import Crossed
 from xmc.data.records import DocumentBatch
 from xmc.document_files import FEATURES, WINDOWS, WORDS, DocumentFiles
 from xmc.encoders.cache import TextVectors, VectorCache
@@ -24,6 +25,7 @@ from xmc.encoders.writer import NpyAppender, read_features, read_vectors
 from xmc.errors import InputError
 from xmc.fit import (
     FitTask,
+    Fitted,
     Weights,
     fit_share,
     fit_trained_share,
@@ -42,7 +44,7 @@ from xmc.model import Model
 from xmc.notices import notify
 from xmc.progress import progress
 from xmc.prototypes import LabelParts, centroids
-from xmc.settings import BuildSettings, TrainingSettings
+from xmc.settings import BuildSettings, RerankSettings, TrainingSettings
 from xmc.source import SHARD, Source
 from xmc.stages import stage
 from xmc.start import Start
@@ -83,6 +85,8 @@ class Builder:
         if start is not None:
             known = start.known(source.fingerprints, source.n_dev)
             self.fresh = self.own & ~known
+        wanted = settings.rerank if source.has_text else RerankSettings()
+        self.crossed = Crossed.wanted(wanted, run, source.labels, work / "cross", tell, self._bar)
         self.encoder = first_encoder(source, self.texts, settings, start)
         dense = self.encoder.dense
         self.training = settings.train if isinstance(settings, TrainingSettings) else None
@@ -108,22 +112,23 @@ class Builder:
         taught = gold[self.own].nnz and self.settings.classifiers
         learn = self._taught(towers, rest, ~self.apart).classifiers if taught else None
         parts = self._parts(labels, towers, rest, trained)
-        weights, linear = self._fit(parts, matcher, memory, sample, rest, learn)
+        fitted = self._fit(parts, matcher, memory, sample, rest, learn)
         many_apart = self.fresh.any() and self.apart[self.fresh].mean() > SMALL
         learned = self.own if many_apart else ~self.apart
         if trained is not None and many_apart:
             trained = self._train_on_all(labels, towers, trained.n_epochs)
             towers = self._with_trained(trained, towers, "final")
             memory = self._memory(towers)
-        model = self._whole(labels, towers[: self.source.n_own], matcher, memory, weights, trained)
+        model = self._whole(labels, towers[: self.source.n_own], matcher, memory, fitted.weights, trained)
+        model = replace(model, cross=fitted.cross)
         if trained is not None:
             model = replace(model, record=self._record(trained.record, learned))
-        if linear is None:
+        if fitted.linear is None:
             return model
         known = gold.multiply(self.own[:, None]).tocsr()
         known.eliminate_zeros()  # or the labels of judging documents would still be entries
         learn = self._taught(towers, known, self.own).classifiers
-        return replace(model, linear=learn(model.index, None if many_apart else linear))
+        return replace(model, linear=learn(model.index, None if many_apart else fitted.linear))
 
     def _record(self, record: TrainingRecord, docs: np.ndarray) -> TrainingRecord:
         """The record with all documents learned from: ``docs`` (n_docs,) bool now, and those before."""
@@ -229,7 +234,10 @@ class Builder:
             for batch in self.source.batches():
                 encoded = self._encode(batch)
                 files.append(encoded)
-                sample.append(encoded.take(np.flatnonzero(self.held[start : start + len(batch)])))
+                held = np.flatnonzero(self.held[start : start + len(batch)])
+                sample.append(encoded.take(held))
+                if self.crossed is not None:
+                    self.crossed.see(batch, held)
                 start += len(batch)
                 done(len(batch))
         towers = files.close()
@@ -310,10 +318,10 @@ class Builder:
         sample: Encoded | None,
         rest: sp.csr_matrix,
         learn: Callable[[LabelIndex], LinearLabels] | None,
-    ) -> tuple[Weights, LinearLabels | None]:
+    ) -> Fitted:
         gold, held, encoder = self.source.gold, self.held, self.encoder
         if sample is None or not held.any():
-            return Weights.unfitted(encoder), None
+            return Fitted(Weights.unfitted(encoder))
         usable = np.random.default_rng(self.settings.run.seed).permutation(np.flatnonzero(sample.ok))
         active = ~self.source.labels.retired
         task = FitTask(
@@ -329,6 +337,7 @@ class Builder:
             self.settings.run.seed,
             _without_documents(rest) & ~_without_documents(gold[~self.apart]),
             learn,
+            None if self.crossed is None else self.crossed.fitter(usable),
         )
         return task.fit()
 

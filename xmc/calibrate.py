@@ -28,6 +28,9 @@ PULL = 10.0
 MAX_MOVE = 40.0  # of log odds; those of a curve lie within 14
 LOGISTIC_KNOTS = 100  # a logistic curve is met to within 0.001
 MAX_GROUPS = 50
+# Of how many pairs of a document, the best, and over how many bins of equal mass the calibration error is
+# told. With more of them nearly all are wrong, and known to be.
+RELIABILITY_K, EQUAL_BINS = 5, 15
 MAX_KNOTS = LOGISTIC_KNOTS + 2 * MAX_GROUPS  # all of the logistic curve's, of the pooled one's and of a bin's
 
 
@@ -220,7 +223,7 @@ class Reliability(NamedTuple):
     n_pairs: np.ndarray
 
 
-def reliability_curve(probabilities: np.ndarray, right: np.ndarray, n_bins: int = 15) -> Reliability:
+def reliability_curve(probabilities: np.ndarray, right: np.ndarray, n_bins: int = EQUAL_BINS) -> Reliability:
     """At most ``n_bins`` bins with about as many pairs each, from ``probabilities`` and ``right`` (n_pairs,).
 
     Equal probabilities share a bin, so the order of the pairs does not matter; bins may come out larger
@@ -236,7 +239,9 @@ def reliability_curve(probabilities: np.ndarray, right: np.ndarray, n_bins: int 
     return Reliability(total[filled] / count, n_right[filled] / count, count)
 
 
-def expected_calibration_error(probabilities: np.ndarray, right: np.ndarray, n_bins: int = 15) -> float:
+def expected_calibration_error(
+    probabilities: np.ndarray, right: np.ndarray, n_bins: int = EQUAL_BINS
+) -> float:
     """Mean distance of probability and share right over bins of equal mass (Nixon et al. 2019); NaN of none.
 
     ``probabilities`` and ``right`` (n_pairs,). Over all candidates it is small whatever the curve, as most

@@ -110,6 +110,11 @@ class HeldOutSample:
             more = ", or for a larger top_k" if top_k < DEPTH else ""
             raise SettingError(f"{error}{more}") from None
 
+    def suggested(self, top_k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) float32 probabilities of each document's best ``top_k`` candidates, and (n,) bool: right."""
+        pairs = self._pairs(top_k, None)
+        return pairs.probabilities, pairs.right
+
     def _pairs(self, top_k: int, allowed: np.ndarray | None) -> _Pairs:
         """What is left of the sample among ``allowed`` labels and the ``top_k`` best of each document."""
         may = np.ones(self.gold.shape[1], bool) if allowed is None else allowed

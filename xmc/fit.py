@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +26,7 @@ from xmc.memory import DocumentMemory
 from xmc.mix import Mix, fit_logistic, fit_mix, fit_probability
 from xmc.prototypes import DEFAULT as DEFAULT_PROTOTYPE
 from xmc.prototypes import DEFAULT_TRAINED, LabelParts
+from xmc.rerank.cross import CrossEncoder
 from xmc.rerank.fitting import fit_reranker
 from xmc.rerank.head import RerankHead
 from xmc.rerank.inputs import RerankInputs, rerank_inputs
@@ -185,13 +187,27 @@ def _first_right(similarity: np.ndarray, gold: np.ndarray, k: int = 10) -> float
     return float(np.take_along_axis(gold, near, axis=1).mean())
 
 
+# From candidates, their log odds and which are right (n_candidates,) to a cross-encoder, None where there is
+# none, and (n_candidates,) log odds as documents get that it was not fitted on.
+FitCross = Callable[[Candidates, np.ndarray, np.ndarray], tuple[CrossEncoder | None, np.ndarray]]
+
+
+class Fitted(NamedTuple):
+    """The weights, with the classifiers that they were fitted with and the cross-encoder, or None."""
+
+    weights: Weights
+    linear: LinearLabels | None = None
+    cross: CrossEncoder | None = None
+
+
 @dataclass(frozen=True)
 class FitTask:
     """The held-out documents (``encoded``, ``gold``), in random order, and the model without them.
 
     ``active`` (n_labels,) bool: labels that may be suggested; ``work``: a directory for large arrays;
     ``hidden`` (n_labels,) bool: labels whose documents the fit does not know of, None: no label; ``learn``:
-    gives the labels' classifiers as an index over the labels suggests, None: there are none.
+    gives the labels' classifiers as an index over the labels suggests, None: there are none; ``read``: fits
+    a cross-encoder, None: there is none.
     """
 
     encoder: DualEncoder
@@ -206,15 +222,13 @@ class FitTask:
     seed: int = 0
     hidden: np.ndarray | None = None
     learn: Callable[[LabelIndex], LinearLabels] | None = None
+    read: FitCross | None = None
 
-    def fit(self) -> tuple[Weights, LinearLabels | None]:
-        """Prototype mix first, then with its candidates everything else, each upon the one before.
-
-        And the classifiers that the weights were fitted with.
-        """
+    def fit(self) -> Fitted:
+        """Prototype mix first, then with its candidates everything else, each upon the one before."""
         start = Weights.unfitted(self.encoder)
         if not self.gold.nnz:
-            return start, None
+            return Fitted(start)
         prototype = self._few()._prototype_mix(start.prototype)
         shortlister = self._shortlister(prototype)
         linear = self.learn(shortlister.index) if self.learn else None
@@ -225,10 +239,13 @@ class FitTask:
         weights = self._linear(found, right, replace(start, prototype=prototype))
         context = weights.context(found, self.parts.frequency)
         head, log_odds = self._reranked(found, context, weights.beside(context), right, shortlister)
+        cross = None
+        if self.read is not None:
+            cross, log_odds = self.read(found, log_odds, right)
         pairs = found.of_doc, found.rows, log_odds
         with stage("fit: calibration"):
             calibration = Calibration.fit(pairs, self.gold, self.parts.frequency, self.seed, self.hidden)
-        return replace(weights, reranker=head, calibration=calibration), linear
+        return Fitted(replace(weights, reranker=head, calibration=calibration), linear, cross)
 
     def _few(self) -> FitTask:
         """The task with so many documents as weights of linear scores need."""

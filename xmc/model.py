@@ -23,6 +23,7 @@ from xmc.linear import LinearLabels
 from xmc.memory import DocumentMemory
 from xmc.mix import Mix, are_weights
 from xmc.prototypes import NAMES as PROTOTYPE_NAMES
+from xmc.rerank.cross import CrossEncoder
 from xmc.rerank.head import RerankHead
 from xmc.shortlist import NAMES as FINAL_NAMES
 from xmc.shortlist import Shortlister
@@ -32,7 +33,13 @@ from xmc.training_record import TrainingRecord
 KIND = "model"
 RERANKER = "reranker.safetensors"
 # Under which names parts are saved, besides the index and the memory.
-NAMES = {"encoder": "encoder", "matcher": "matcher", "trained": "trained_labels", "linear": "linear"}
+NAMES = {
+    "encoder": "encoder",
+    "matcher": "matcher",
+    "trained": "trained_labels",
+    "linear": "linear",
+    "cross": "cross",
+}
 LABELS = "labels.arrow"
 RECORD = "training"
 # Where nothing of the labels changed but which of them are retired, that stands here.
@@ -49,8 +56,9 @@ class Model:
     """Labels, the encoder, the label index, what is remembered of documents, and the fitted weights.
 
     ``trained``: makes trained prototypes of new labels; None where nothing was trained, or not by texts.
-    ``linear``: the labels' classifiers, None where there are none. ``record``: what later training may go on
-    from, of a model that was just trained; what changes or uses a model leaves that on disk.
+    ``linear``: the labels' classifiers, ``cross``: reads texts of documents and labels; None without.
+    ``record``: what later training may go on from, of a model that was just trained; what changes or uses a
+    model leaves that on disk.
     """
 
     labels: LabelSet
@@ -63,6 +71,7 @@ class Model:
     trained: TrainedLabels | None = None
     linear: LinearLabels | None = None
     record: TrainingRecord | None = None
+    cross: CrossEncoder | None = None
 
     @property
     def frequency(self) -> np.ndarray:
@@ -171,6 +180,9 @@ class Model:
         linear = None
         if "linear/weights.npz" in names:
             linear = LinearLabels.load(artifact.directory("linear"))
+        cross = None
+        if "cross/cross.json" in names:
+            cross = CrossEncoder.load(artifact.directory("cross"), device, dtype)
         weights = _weights(load_json(artifact.file("weights.json")), path / "weights.json")
         if RERANKER in names:
             n_towers = len(encoder.towers)
@@ -179,7 +191,8 @@ class Model:
         if "calibration/curves.json" in names:
             calibration = Calibration.load(artifact.directory("calibration"), len(labels))
             weights = replace(weights, calibration=calibration)
-        model = cls(labels, encoder, index, matcher, memory, weights, artifact.id, trained, linear)
+        known = (labels, encoder, index, matcher, memory, weights, artifact.id)
+        model = cls(*known, trained=trained, linear=linear, cross=cross)
         model.check(path)
         return model
 

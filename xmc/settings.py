@@ -132,6 +132,21 @@ class IndexSettings:
 
 
 @dataclass(frozen=True)
+class RerankSettings:
+    """The cross-encoder: ``cross`` ``none``, or the encoder that it begins as."""
+
+    cross: str = "none"
+    top: int = 10
+    tokens: int = 128
+
+    def validate(self) -> None:
+        """Raise a SettingError that names the first field out of range."""
+        require(self.cross != "", "rerank.cross", self.cross, "a model's name or directory, or none")
+        require_whole("rerank.top", self.top, 1)
+        require_whole("rerank.tokens", self.tokens, 16)
+
+
+@dataclass(frozen=True)
 class ShardSettings:
     """How a tagging job is cut up and where it runs."""
 
@@ -200,6 +215,7 @@ class BuildSettings:
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     run: RunSettings = field(default_factory=RunSettings, metadata=_only())
+    rerank: RerankSettings = field(default_factory=RerankSettings)
     strict: bool = False
     classifiers: bool = True
     read: ReadOptions = field(default_factory=ReadOptions, metadata=_only())

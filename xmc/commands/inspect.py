@@ -6,11 +6,14 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xmc.commands.arguments import CommandParser
 from xmc.errors import ArtifactError, SettingError
 from xmc.settings import InspectSettings
+
+if TYPE_CHECKING:
+    from xmc.reliability import HeldOutReliability
 
 USAGE = "PATH... [--verify] [--json]"
 TAKES_PATHS = True
@@ -38,29 +41,52 @@ def run(args: argparse.Namespace, settings: InspectSettings) -> None:
     if args.json:
         print(json.dumps(_as_json(faults, data, settings), indent=1))
     else:
-        _print(artifacts, data, settings, args.verify)
+        _print(faults, data, settings, args.verify)
     damaged = [str(path) for path in artifacts if faults[path]]
     if damaged:
         raise ArtifactError(f"damaged: {', '.join(damaged)}")
 
 
-def _print(artifacts: Sequence[Path], data: Sequence[str], settings: InspectSettings, verify: bool) -> None:
+def _print(
+    faults: dict[Path, list[str]], data: Sequence[str], settings: InspectSettings, verify: bool
+) -> None:
     from xmc.artifacts import describe
 
-    for path in artifacts:
+    for path, found in faults.items():
         print("\n".join(describe(path, verify)))
+        reliability = None if found else _reliability(path)
+        if reliability is not None:
+            print("\n".join(reliability.lines()))
     if data:
         from xmc.data.inspect import inspect
 
         print("\n".join(inspect(data, settings.read).lines()))
 
 
+def _reliability(path: Path) -> HeldOutReliability | None:
+    """How well a model's probabilities hold; None of what is no model, or has no calibration."""
+    from xmc.artifacts.reader import read_manifest
+
+    if read_manifest(path)["kind"] != "model":
+        return None
+    from xmc.reliability import held_out_reliability
+
+    return held_out_reliability(path)
+
+
 def _as_json(faults: dict[Path, list[str]], data: Sequence[str], settings: InspectSettings) -> dict[str, Any]:
     from xmc.artifacts.reader import read_manifest
     from xmc.data.inspect import inspect
 
-    artifacts = [
-        {"path": str(path), "faults": found, "manifest": None if found else read_manifest(path)}
-        for path, found in faults.items()
-    ]
+    artifacts = []
+    for path, found in faults.items():
+        reliability = None if found else _reliability(path)
+        artifacts.append(
+            {
+                "path": str(path),
+                "faults": found,
+                "manifest": None if found else read_manifest(path),
+                "calibration": None if reliability is None else reliability.record(),
+            }
+        )
     return {"artifacts": artifacts, **(inspect(data, settings.read).to_json() if data else {})}

@@ -162,6 +162,27 @@ class DenseTower:
         """(n_windows, 2) int64 code points where each window that :meth:`encode` makes of a text lies."""
         return spans(self.tokenizer, text, self.max_length - self._n_special)
 
+    def sequences(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """(n, dim) float32 unit vectors of token sequences laid end to end, special ones included.
+
+        ``ids`` (n_tokens,) int64; ``lengths`` (n,), each from 1 to ``max_length``.
+
+        Raises:
+            InputError: the model gives NaN or infinity, also in fp32.
+        """
+        texts = Windows(ids, np.cumsum(lengths) - lengths, lengths, np.arange(len(lengths) + 1))
+        none = np.zeros(0, np.int64)
+        vectors = np.zeros((len(lengths), self.dim), np.float32)
+
+        def compute(rows: np.ndarray, forward: Forward) -> np.ndarray:
+            return forward(lay(texts, rows, none, none), lengths[rows])
+
+        for rows, found in self._batched(lengths, lambda rows: compute(rows, self._forward)):
+            vectors[rows] = found if np.isfinite(found).all() else compute(rows, self._exact)
+        if not np.isfinite(vectors).all():
+            raise InputError(f"encoder {self.name}: NaN or infinity for some texts, also in fp32")
+        return vectors
+
     def encode_to(
         self,
         directory: Path,
@@ -175,14 +196,28 @@ class DenseTower:
                 writer.append(self.encode(texts, progress))
 
     @property
+    def around(self) -> tuple[np.ndarray, np.ndarray]:
+        """The special token ids before and after a text."""
+        return self._prefix, self._suffix
+
+    @property
     def _n_special(self) -> int:
         return len(self._prefix) + len(self._suffix)
 
     def _vectors(self, windows: Windows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Batches of window rows with their vectors, computed in parallel, each by one thread."""
+        """Batches of window rows with their vectors."""
+        return self._batched(windows.lengths + self._n_special, lambda rows: self._compute(windows, rows))
+
+    def _batched(
+        self, lengths: np.ndarray, compute: Callable[[np.ndarray], np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Batches of rows with what ``compute`` makes of them, in parallel, each by one thread.
+
+        ``lengths`` (n,): tokens of each row, special ones included.
+        """
         import torch
 
-        widths = self._forward.widths(windows.lengths + self._n_special)
+        widths = self._forward.widths(lengths)
         budget = self._forward.budget
         if self.device == "cpu":
             budget = int(np.clip(widths.sum() // 8, SMALLEST, budget))
@@ -193,7 +228,7 @@ class DenseTower:
         before = torch.get_num_threads()
         try:
             with ThreadPoolExecutor(self._n_workers, "encode", torch.set_num_threads, (1,)) as workers:
-                found = cast(_Computed, workers.map(lambda r: self._compute(windows, r), rows))
+                found = cast(_Computed, workers.map(compute, rows))
                 with closing(found):  # what has not begun never will, where not all are taken
                     yield from zip(rows, found, strict=True)
         finally:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xmc.calibrate import RELIABILITY_K
 from xmc.errors import ResourceError
 from xmc.evaluate.curves import by_frequency, precision_recall, recall_by_bin
 from xmc.evaluate.evaluation import PER_LABEL_K, Evaluation
-from xmc.evaluate.reliability import RELIABILITY_K
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xmc.calibrate import Reliability, expected_calibration_error, reliability_curve
+from xmc.calibrate import RELIABILITY_K, Reliability, expected_calibration_error, reliability_curve
 from xmc.evaluate.f1 import first
 from xmc.evaluate.ranked import Matches
-
-RELIABILITY_K = 5  # with more of them nearly all are wrong, and known to be
-N_BINS = 15
 
 
 @dataclass(frozen=True)
@@ -21,7 +18,7 @@ class Calibrated:
 
 
 def calibrated(m: Matches) -> Calibrated | None:
-    """Over ``N_BINS`` bins of equal mass; None without suggestions, or where a score is no probability.
+    """Over ``EQUAL_BINS`` bins of equal mass; None without suggestions, or where a score is no probability.
 
     Suggestions for documents without gold labels count as wrong, as in F1.
     """
@@ -29,5 +26,5 @@ def calibrated(m: Matches) -> Calibrated | None:
         return None
     best = first(m, RELIABILITY_K)
     scores, hit = m.scores[best], m.hit[best]
-    error = expected_calibration_error(scores, hit, N_BINS)
-    return Calibrated(error, reliability_curve(scores, hit, N_BINS))
+    error = expected_calibration_error(scores, hit)
+    return Calibrated(error, reliability_curve(scores, hit))

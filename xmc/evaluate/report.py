@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from xmc.calibrate import RELIABILITY_K
 from xmc.errors import InputError, ResourceError
 from xmc.evaluate.bins import MEANING, bin_of
 from xmc.evaluate.comparison import Comparison, p_value
 from xmc.evaluate.evaluation import Evaluation
 from xmc.evaluate.page import Findings, page
-from xmc.evaluate.reliability import RELIABILITY_K, Calibrated
+from xmc.evaluate.reliability import Calibrated
 from xmc.evaluate.summary import DEFINITIONS, Table, comparison_table, printable, tables
 from xmc.tag.lines import guarded
 

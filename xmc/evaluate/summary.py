@@ -7,11 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xmc.calibrate import EQUAL_BINS, RELIABILITY_K
 from xmc.evaluate.bins import MEANING
 from xmc.evaluate.comparison import Comparison, p_value, verdict
 from xmc.evaluate.evaluation import F1_KS, Evaluation
 from xmc.evaluate.metrics import PROPENSITY, RANKING
-from xmc.evaluate.reliability import N_BINS, RELIABILITY_K, Calibrated
+from xmc.evaluate.reliability import Calibrated
 
 HEADLINE = (
     "P@1",
@@ -36,7 +37,7 @@ DEFINITIONS = (
     "compete with all labels; F1 counts gold labels and suggestions of the bin. The best micro F1 is over "
     "all thresholds, chosen on these gold labels. The miss rate is the share of a document's gold labels "
     "that are not suggested, mean over documents with gold labels. The calibration error is the mean "
-    f"distance of score and share right over {N_BINS} bins of equally many of the suggestions that are among "
+    f"distance of score and share right over {EQUAL_BINS} bins of equally many of the suggestions among "
     f"their document's best {RELIABILITY_K}; it is given where all scores lie between 0 and 1."
 )
 

@@ -18,7 +18,7 @@ from xmc.plan.sample import Sampler, sample_source
 from xmc.plan.training import TrainProbe, Whole, probe_training
 from xmc.plan.tuning import TuningProbe, probe_tuning
 from xmc.progress import progress
-from xmc.settings import BuildSettings, TrainingSettings
+from xmc.settings import BuildSettings, RerankSettings, TrainingSettings
 from xmc.source import Source, read_source
 from xmc.stages import Cost, measured, resident
 from xmc.taught import learned_from
@@ -69,10 +69,11 @@ def plan_jobs(
 ) -> Plan:
     """Plan `xmc index`, and where there are tagged documents `xmc train`, for these files and settings.
 
-    ``began``: what it cost to start the process, which each command will do too.
+    ``began``: what it cost to start the process, which each command will do too. A cross-encoder is left out.
 
     Raises: InputError where the files are not what was asked for, as the commands would.
     """
+    settings = replace(settings, rerank=RerankSettings())
     with measured() as probing:
         sampler = Sampler()
         with measured() as reading:

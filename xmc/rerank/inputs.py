@@ -67,12 +67,16 @@ def rerank_inputs(
         yield _Block(found, shortlister, places[docs], docs).inputs(own, log_odds, encoded, towers[docs])
 
 
-def _places(found: Candidates, log_odds: np.ndarray) -> np.ndarray:
-    """(n_docs, N_BEST) int64 each document's best candidates in row order, then -1."""
+def best_candidates(found: Candidates, log_odds: np.ndarray, n: int) -> np.ndarray:
+    """(n_best,) int64, ascending: which candidates are the best ``n`` of their document, or all it has."""
     of_doc = found.of_doc
     order = np.lexsort((-log_odds, of_doc))
-    rank = np.arange(len(order)) - found.indptr[of_doc]
-    best = np.sort(order[rank < N_BEST])
+    return np.sort(order[np.arange(len(order)) - found.indptr[of_doc] < n])
+
+
+def _places(found: Candidates, log_odds: np.ndarray) -> np.ndarray:
+    """(n_docs, N_BEST) int64 each document's best candidates in row order, then -1."""
+    of_doc, best = found.of_doc, best_candidates(found, log_odds, N_BEST)
     out = np.full((len(found.indptr) - 1, N_BEST), -1, np.int64)
     out[of_doc[best], np.arange(len(best)) - np.searchsorted(of_doc[best], of_doc[best])] = best
     return out

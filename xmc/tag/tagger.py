@@ -54,6 +54,7 @@ class Tagger:
         self.labels: LabelSet = model.labels
         self.encoder: DualEncoder = model.encoder
         self.weights: Weights = model.weights
+        self.cross = model.cross
         self.memory = model.memory
         self.frequency = model.counted
         self.shortlister: Shortlister = model.shortlister()
@@ -193,10 +194,12 @@ class Tagger:
         usable = encoded if len(rows) == len(batch) else encoded.take(rows)
         found = self.shortlister.candidates(usable, options.allowed, max(N_PROTOTYPES, options.top_k))
         scores = self.weights.score(found, self.frequency, usable, self.shortlister)
+        texts = None if batch.texts is None else [batch.texts[i] for i in rows]
+        if self.cross is not None and texts is not None:
+            scores = self.cross.score(scores, found, texts, self.labels)
         ranked = self._ranked(found, scores, rows, batch, encoded.ok).select(options.top_k)
         chosen = ranked.select(options.top_k, self._thresholds(options, ranked.rows))
         if options.evidence:
-            texts = None if batch.texts is None else [batch.texts[i] for i in rows]
             place = np.searchsorted(rows, chosen.documents)
             explainer = Explainer(self.shortlister, self.weights, self.frequency)
             chosen.evidence = explainer.evidence(place, chosen.rows, (found, scores), usable, texts)
