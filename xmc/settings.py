@@ -141,6 +141,7 @@ class ShardSettings:
     on_bad_document: str = "quarantine"
     parts: bool = False
     runner: str = "local"
+    store: str = "none"
     evidence: bool = False
 
     def validate(self) -> None:
