@@ -156,6 +156,7 @@ class ShardSettings:
     on_bad_document: str = "quarantine"
     parts: bool = False
     runner: str = "local"
+    store: str = "none"
     evidence: bool = False
 
     def validate(self) -> None:

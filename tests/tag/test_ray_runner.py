@@ -130,15 +130,18 @@ assert report.n_quarantined == 1, report
 assert (folder / "out.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
 assert not (folder / ".out.jsonl.run").exists()
 
-# A shard that fails leaves the others.
+# A shard that fails leaves the others, which came through a store.
+store = (folder / "store").resolve()
 docs(folder, "poison", "never", "never", "never")
 try:
-    job(folder, folder / "failed.jsonl", runner=RayRunner()).run()
+    job(folder, folder / "failed.jsonl", runner=RayRunner(f"file://{store}")).run()
     raise SystemExit("no failure")
 except ShardsFailedError as failed:
     assert "1 of 7 shards failed" in str(failed), failed
     assert failed.exit_code == 2
 assert len(list((folder / ".failed.jsonl.run").glob("*.part"))) == 6
+assert not list((folder / ".failed.jsonl.run").glob("*.docs"))
+assert not list(store.iterdir())
 print("done")
 """
 

@@ -59,7 +59,8 @@ def run(args: argparse.Namespace, settings: TagSettings) -> None:
     options = tagger.options(settings.top_k, settings.threshold, settings.tag.evidence, allowed)
     with progress(settings.run.progress, "tagging", "documents", lambda: _count(args.docs, settings)) as done:
         asked = settings.tag
-        how = asked.shard_size, asked.parts, asked.max_seconds, open_runner(asked.runner)
+        runner = open_runner(asked.runner, "" if asked.store == "none" else asked.store)
+        how = asked.shard_size, asked.parts, asked.max_seconds, runner
         job = TagJob(tagger, corpus, args.out, options, *how, done, tell)
         finished = job.run()
     notify(report.lines() + options.lines() + finished.lines())

@@ -59,8 +59,8 @@ def n_passes(n_docs: int) -> int:
 @torch.no_grad()
 def scores(head: RerankHead, inputs: RerankInputs) -> Tensor:
     """(n, c) log odds, a block of documents at a time."""
-    every = torch.arange(len(inputs.place))
-    return torch.cat([head(inputs.take(rows)) for rows in every.split(BATCH)])
+    batches = zip(*(part.split(BATCH) for part in inputs), strict=True)
+    return torch.cat([head(RerankInputs(*batch)) for batch in batches])
 
 
 def _fit(inputs: RerankInputs, right: Tensor, seed: int, n_epochs: int) -> RerankHead:

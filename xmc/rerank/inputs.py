@@ -99,9 +99,8 @@ class _Block:
     def inputs(
         self, own: np.ndarray, log_odds: np.ndarray, encoded: Encoded, towers: np.ndarray
     ) -> RerankInputs:
-        prototypes, neighbours = self._prototypes(), self._neighbours()
-        joined = _unit(prototypes)
-        by_tower = [_unit(prototypes[..., tower]) for tower in self.towers]
+        neighbours = self._neighbours()
+        joined, *by_tower = self._prototypes()
         near_by_tower = [_unit(neighbours[..., tower]) for tower in self.towers]
         asked = [_unit(torch.from_numpy(towers[:, tower])) for tower in self.towers]
         to_document = torch.stack([_dots(p, q) for p, q in zip(by_tower, asked, strict=True)], dim=2)
@@ -126,11 +125,20 @@ class _Block:
         out[self.is_candidate] = values[self.place[self.is_candidate]]
         return torch.from_numpy(out)
 
-    def _prototypes(self) -> Tensor:
-        """(n, c, dim) the candidates' prototypes without their offsets, zero where there is none."""
-        out = np.zeros((*self.rows.shape, self.shortlister.encoder.dim), np.float32)
-        out[self.is_candidate] = self.shortlister.index.vectors(self.rows[self.is_candidate])[:, :-1]
-        return torch.from_numpy(out)
+    def _prototypes(self) -> list[Tensor]:
+        """The candidates' prototypes without their offsets at unit length, zero where there is none.
+
+        (n, c, dim) joined, and (n, c, tower) of each tower. A block's documents share most of their labels.
+        """
+        rows, at = np.unique(self.rows, return_inverse=True)
+        known = rows >= 0
+        vectors = np.zeros((len(rows), self.shortlister.encoder.dim), np.float32)
+        vectors[known] = self.shortlister.index.vectors(rows[known])[:, :-1]
+        distinct, place = torch.from_numpy(vectors), torch.from_numpy(at.reshape(self.rows.shape))
+        joined = _unit(distinct)[place]
+        if len(self.towers) == 1:  # which is all of a vector
+            return [joined, joined]
+        return [joined, *(_unit(distinct[:, tower])[place] for tower in self.towers)]
 
     def _neighbours(self) -> Tensor:
         """(n, k, dim) the neighbours' vectors."""

@@ -35,17 +35,26 @@ class LocalRunner:
             yield from map(work.write, tagged)
 
 
-def _ray_runner() -> Runner:
+def _local_runner(store: str) -> Runner:
+    if store:
+        raise SettingError(f"tag.store={store}: wanted tag.runner=ray, or no store")
+    return LocalRunner()
+
+
+def _ray_runner(store: str) -> Runner:
     from xmc.tag.ray_runner import RayRunner
 
-    return RayRunner()
+    return RayRunner(store)
 
 
-RUNNERS: dict[str, Callable[[], Runner]] = {"local": LocalRunner, "ray": _ray_runner}
+RUNNERS: dict[str, Callable[[str], Runner]] = {"local": _local_runner, "ray": _ray_runner}
 
 
-def open_runner(name: str) -> Runner:
-    """The runner that ``tag.runner`` names. Raises: SettingError for another name."""
+def open_runner(name: str, store: str = "") -> Runner:
+    """The runner that ``tag.runner`` names; ``store``: see `xmc.tag.store`, "" for none.
+
+    Raises: SettingError for another name, or a store for a runner that takes none.
+    """
     if name not in RUNNERS:
         raise SettingError(f"tag.runner={name}: wanted one of {', '.join(RUNNERS)}")
-    return RUNNERS[name]()
+    return RUNNERS[name](store)
