@@ -53,3 +53,12 @@ def test_equal_scores_and_scores_that_do_not_count():
 def test_without_blocks_nothing_is_best():
     values, positions = RunningBest(4, 10, torch.float32, torch.device("cpu")).finish()
     assert values.shape == positions.shape == (4, 0)
+
+
+def test_all_that_waits_for_one_query():
+    """Its scores rise from block to block, those of the others fall."""
+    scores = torch.randn((5, 20 * GROUP), generator=torch.Generator().manual_seed(3))
+    scores = scores.sort(descending=True).values
+    scores[2] = scores[2].flip(0)
+    assert_best(scores, 3)
+    assert_best(scores, 40, 2 * GROUP, 2 * GROUP)

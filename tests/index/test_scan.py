@@ -54,13 +54,38 @@ def test_it_is_the_brute_force_answer(index, queries, answer):
         assert answer.rows[i].tolist() == brute_force.best(stored, query, 30, "ip")[0]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("block", [64, 5000, 2**25])
 def test_blocks_and_coarse_type_do_not_matter(index, queries, answer, monkeypatch, dtype, block):
     monkeypatch.setattr(scan, "CPU_SCORES", block)
     monkeypatch.setattr(scan, "DENSE_SCORES", block)
     monkeypatch.setattr(scan, "coarse_dtype", lambda device: dtype)
+    use_levels_at_once(monkeypatch)
     assert_same(index.search(queries, 30), answer)
+
+
+def use_levels_at_once(monkeypatch):
+    for name in ("MIN_QUERIES_LEVELS", "QUERIES_PAY_LEVELS", "MIN_VECTORS_LEVELS"):
+        monkeypatch.setattr(scan, name, 0)
+
+
+@pytest.mark.parametrize("retired", [0, 5, 3900])
+def test_levels_are_made_when_they_pay_and_change_nothing(monkeypatch, retired):
+    """Spread vectors, of which few stand near each query: the coarse pass settles most queries itself."""
+    rng = np.random.default_rng(5)
+    rows, queries = (rng.standard_normal((n, 64)).astype(np.float32) for n in (8000, 300))
+    monkeypatch.setattr(scan, "MIN_VECTORS_LEVELS", 5000)
+    monkeypatch.setattr(scan, "coarse_dtype", lambda device: torch.int8)
+    index = make_index("exact", 64)
+    index.add(np.arange(7000), rows[:7000])
+    index.compact()
+    index.add(np.arange(7000, 8000), rows[7000:])
+    index.retire(np.arange(0, 2 * retired, 2))
+    first = index.search(queries, 20)
+    assert not index._store.main.has_levels
+    assert_same(index.search(queries, 20), first)
+    assert index._store.main.has_levels
+    assert_same(index.search(queries[::-1], 20), type(first)(first.rows[::-1], first.scores[::-1]))
 
 
 def test_threads_do_not_matter(index, queries, answer):

@@ -1,9 +1,9 @@
 """How far a coarse score can lie from the kernel's, and so which rows cannot be among the best.
 
-For a query and every vector |c - s| <= e holds, c being the coarse score of a matrix product in fp32 or bf16
-and s the score of the fixed-order kernel. With C the k-th best coarse score, k rows have s >= C - e; so a
-row of the true top k has s >= C - e too, and c >= C - 2e. A coarse score that is itself written in bf16 is
-off by another share of itself, at both steps.
+For a query and every vector |c - s| <= e holds, c being the coarse score of a matrix product in fp32, bf16
+or 8-bit levels and s the score of the fixed-order kernel. Where k rows have s >= S, every row of the true
+top k has s >= S too, and so c >= S - e. A coarse score that is itself rounded is off by another share of
+itself.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from torch import Tensor
 SLACK = 1.001
 # Below this length, squares in fp32 may be taken for zero.
 SQUARES_FIT = 1e-12
-# The share of itself by which a score is off that is written in this type (bf16 has 8 significant bits).
-_OUTPUT_ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8 * SLACK}
+# The share of itself by which a score is off that is written in this type (bf16 has 8
+# significant bits; scores from levels are fp32, multiplied by two scales).
+_OUTPUT_ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8 * SLACK, torch.int8: 2.0**-22}
 
 
 def longest_of(vectors: Tensor) -> float:
@@ -31,22 +32,20 @@ def longest_of(vectors: Tensor) -> float:
 
 
 def threshold(
-    queries: Tensor, kth: np.ndarray, dtype: torch.dtype, longest: float, loss: float
+    queries: Tensor, rounded: Tensor, kth: np.ndarray, dtype: torch.dtype, longest: float, loss: float
 ) -> np.ndarray:
     """(n,) float32: the coarse score that every row of the true top k reaches.
 
     Args:
         queries: (n, dim) float32.
-        kth: (n,) float32, coarse score of the k-th best candidate.
-        dtype: the type of the coarse product.
+        rounded: (n, dim) the queries as the coarse product took them.
+        kth: (n,) float32, which k rows reach by the kernel.
+        dtype: the type of the coarse product; int8 for levels.
         longest: no stored vector is longer.
         loss: no stored vector lost more length when it was rounded to ``dtype``.
     """
-    output = _OUTPUT_ROUNDING[dtype]
-    rounded = queries.to(dtype).cpu().float().numpy()
-    at_least = kth.astype(np.float64) - output * np.abs(kth.astype(np.float64))
-    low = at_least - 2 * _error(queries.cpu().numpy(), rounded, longest, loss)
-    low -= output * np.abs(low)
+    low = kth.astype(np.float64) - _error(queries.cpu().numpy(), rounded.cpu().float().numpy(), longest, loss)
+    low -= _OUTPUT_ROUNDING[dtype] * np.abs(low)
     return np.nextafter(low.astype(np.float32), np.float32(-np.inf))
 
 
@@ -58,7 +57,7 @@ def _error(queries: np.ndarray, rounded: np.ndarray, longest: float, loss: float
     query_loss = np.linalg.norm(exact - rounded, axis=1) * SLACK
     rounding = query_loss * longest + (length + query_loss) * loss
     subnormal = dim * 2.0**-125 * (1 + length) * (1 + longest)  # may be taken for zero
-    return _summing_error(dim) * length * longest + rounding + subnormal
+    return _summing_error(dim) * (length + query_loss) * (longest + loss) + rounding + subnormal
 
 
 def _summing_error(dim: int) -> float:

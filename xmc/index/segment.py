@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from xmc.index.bounds import longest_of
+from xmc.index.levels import Levels
 
 # Vectors measured and rounded at a time: 4,096 × 1,000 values in float64 are 32 MB.
 BLOCK_VECTORS = 4_096
@@ -18,7 +20,9 @@ class Segment:
 
     Attributes:
         longest: no vector that :meth:`coarse` covers is longer.
-        loss: no vector lost more than this length when it was rounded to the coarse type.
+        loss: no vector lost more than this length when :meth:`coarse` rounded it.
+        asked: how many queries of batches were asked of it.
+        plans: what searches learned about the work they need, by what was searched for.
     """
 
     def __init__(self, vectors: Tensor) -> None:
@@ -29,6 +33,9 @@ class Segment:
         self._n_measured = 0
         self.longest = 0.0
         self.loss = 0.0
+        self.asked = 0
+        self.plans: dict[tuple[int, int, torch.dtype], Any] = {}
+        self._levels: Levels | None = None
 
     def __len__(self) -> int:
         return self._n
@@ -53,6 +60,17 @@ class Segment:
             first = int(positions.min())
             self._n_rounded = min(self._n_rounded, first)
             self._n_measured = min(self._n_measured, first)
+
+    def levels(self) -> Levels:
+        """The vectors in 8-bit levels, made once: only for a segment that does not change any more."""
+        if self._levels is None:
+            self._levels = Levels(self.vectors)
+        return self._levels
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether :meth:`levels` has made them."""
+        return self._levels is not None
 
     def coarse(self, dtype: torch.dtype) -> Tensor:
         """(n, dim) of ``dtype``: the vectors rounded, with ``longest`` and ``loss`` up to date.

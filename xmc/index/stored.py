@@ -51,6 +51,11 @@ class StoredIndex(LabelIndex):
         """See :meth:`LabelIndex.n_searchable`."""
         return int(np.count_nonzero(self._store.live))
 
+    @property
+    def searchable_rows(self) -> np.ndarray:
+        """(n_searchable,) int64: the rows that have a vector and are not retired, ascending."""
+        return np.sort(self._store.row_at[self._store.live])
+
     def has(self, rows: np.ndarray) -> np.ndarray:
         """See :meth:`LabelIndex.has`."""
         return self._store.has(np.asarray(rows, dtype=np.int64))
