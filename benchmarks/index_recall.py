@@ -1,11 +1,18 @@
-"""Label search beside raw FAISS: recall, speed, memory, and what changes cost. JSON lines, then a table.
+r"""Label search beside raw FAISS: recall, speed, memory, and what changes cost. JSON lines, then a table.
 
     python benchmarks/index_recall.py [--labels F | --model MODEL] [--docs F] [--rows N] [--kinds ...]
 
 Vectors are those of the lexical tower for the texts of a label file, or those of a model that was built
 before; without either they are drawn around random centres. ``--rows`` takes a part of them, or makes more:
-copies with seeded noise. Queries are encoded documents, or noisy vectors. All contestants take turns, and the
-best round of each counts; wall and CPU time depend on the machine and on its load, the ratios less.
+copies with seeded noise, written to a file as they are made. So 10 million of them need no encoding:
+
+    python benchmarks/index_recall.py --labels F --rows 10000000 --dim 384 --kinds ivf_pq --recall 0.95 \
+        --rounds 1 --no-flat
+
+``--no-flat`` leaves FAISS flat out, which holds all vectors in memory once more. Queries are encoded
+documents, or noisy vectors. All contestants take turns, and the best round of each counts; wall and CPU time
+depend on the machine and on its load, the ratios less. ``peak_bytes``: of this process so far, mapped files
+among them.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -51,7 +59,10 @@ def main() -> None:
         vectors, queries = data(options, Path(work))
         rows = []
         for row in measured(vectors, queries, options, Path(work)):
-            rows.append({"rows": len(vectors), "dim": vectors.shape[1], "threads": options.threads} | row)
+            made = {"rows": len(vectors), "dim": vectors.shape[1], "threads": options.threads}
+            # Linux counts kibibytes.
+            peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            rows.append(made | row | {"peak_bytes": peak})
             print(json.dumps(rows[-1]), flush=True)
     table(rows)
 
@@ -61,12 +72,17 @@ def measured(vectors: np.ndarray, queries: np.ndarray, options: Any, work: Path)
     tuning, asked = queries[::2][:256], queries[1::2][: options.batch]
     index, seconds = built("exact", vectors, tuning, options.recall)
     answer = index.search(asked, options.k)
-    flat = faiss.IndexFlatIP(vectors.shape[1])
-    flat.add(vectors)
+    flat = None if options.no_flat else faiss.IndexFlatIP(vectors.shape[1])
+    beside: Tasks = {}
+    if flat is not None:
+        flat.add(vectors)
+        beside["flat"] = partial(flat.search, k=options.k)
     exact = partial(index.search, k=options.k)
     row: dict[str, Any] = {"kind": "exact", "build_s": seconds}
-    row |= speeds({"ours": exact, "flat": partial(flat.search, k=options.k)}, asked, options)
-    yield row | {"same_ranks": same_ranks(index, flat, asked, options.k)} | lasting(index, work, asked)
+    row |= speeds({"ours": exact} | beside, asked, options)
+    if flat is not None:
+        row["same_ranks"] = same_ranks(index, flat, asked, options.k)
+    yield row | lasting(index, work, asked)
     for kind in options.kinds:
         approximate, seconds = built(kind, vectors, tuning, options.recall)
         recall = np.mean(approximate.search(asked, options.k).scores >= answer.scores[:, -1:])
@@ -74,10 +90,7 @@ def measured(vectors: np.ndarray, queries: np.ndarray, options: Any, work: Path)
         row |= {"choice": approximate.choice, "build_s": seconds, "recall": float(recall)}
         changes = lasting(approximate, work, asked)
         raw = raw_faiss(work / kind / KIND, options.k)
-        tasks: Tasks = {
-            "ours": partial(approximate.search, k=options.k),
-            "flat": partial(flat.search, k=options.k),
-        } | ({"faiss": raw} if raw else {})
+        tasks = {"ours": partial(approximate.search, k=options.k)} | beside | ({"faiss": raw} if raw else {})
         yield row | speeds(tasks, asked, options) | changes
 
 
@@ -199,6 +212,9 @@ def data(options: Any, work: Path) -> tuple[np.ndarray, np.ndarray]:
         vectors[at] = (
             chosen if at[-1] < len(given) and (options.model or options.labels) else noisy(chosen, rng)
         )
+    vectors.flush()
+    # As an index maps them: what cannot be written to is held without a copy.
+    vectors = np.load(work / "given.npy", mmap_mode="r")
     if not len(queries):
         queries = noisy(
             vectors[np.sort(rng.choice(n, 2 * options.batch, replace=n < 2 * options.batch))], rng
@@ -262,6 +278,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--singles", type=int, default=20)
+    parser.add_argument("--no-flat", action="store_true", help="without FAISS flat, a second copy in memory")
     parser.add_argument("-k", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
