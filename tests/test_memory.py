@@ -272,3 +272,10 @@ def test_documents_come_to_and_go_from_a_large_memory(monkeypatch):
     assert left.index.built_as == "pca"
     assert left.neighbours(vector, 1).rows.tolist() == [[1199]]
     assert left.neighbours(-vector, 1).scores[0, 0] < 0.999
+
+
+def test_where_few_coordinates_find_too_little_search_stays_exact(monkeypatch):
+    monkeypatch.setattr("xmc.memory.MANY", 1000)
+    monkeypatch.setattr("xmc.index.principal.DIMS", 1)
+    monkeypatch.setattr("xmc.index.principal.FETCHES", (2,))
+    assert many(1200).index.built_as == "exact"

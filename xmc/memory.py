@@ -48,9 +48,10 @@ class DocumentMemory:
     def over(
         cls, index: StoredIndex, labels: sp.csr_matrix, ids: pa.Array, windows: WindowVectors | None
     ) -> DocumentMemory:
-        """A new memory with an exact ``index``, or one that is faster where there are ``MANY`` documents."""
-        found = AnnIndex.over(index, PCA, RECALL) if index.n_searchable >= MANY else index
-        return cls(found, labels, ids, windows)
+        """A new memory by an exact ``index``, or by a faster one among ``MANY`` documents."""
+        if index.n_searchable >= MANY and (near := AnnIndex.over(index, PCA, RECALL)).reached >= RECALL:
+            return cls(near, labels, ids, windows)
+        return cls(index, labels, ids, windows)
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])

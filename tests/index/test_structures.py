@@ -124,3 +124,9 @@ def test_principal_coordinates_of_another_index_are_refused(tmp_path, damage):
         ArtifactError, match=r"principal.npy: found float(32|64) .*, wanted float32 \(2010, 1 to 10\)"
     ):
         load_index(tmp_path)
+
+
+@pytest.mark.parametrize("n", [1, 5, 150])
+def test_principal_coordinates_of_few_vectors_reach_the_recall(n):
+    index = built("pca", 0.99, n)
+    assert (index.built_as, index.notice, index.reached) == ("pca", "", 1.0)

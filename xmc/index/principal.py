@@ -26,6 +26,8 @@ NAME = "pca"
 DIMS = 192  # coordinates kept, of longer vectors
 SAMPLE = 2**14  # vectors that the directions are taken from
 BLOCK = 2**15  # vectors shortened at a time
+# Candidates for each wanted result; more than these cost as much as reading the whole vectors.
+FETCHES = (2, 4, 8, 16)
 
 
 class Principal(Structure):
@@ -64,10 +66,10 @@ class Principal(Structure):
 
     def efforts(self, k: int) -> Iterator[Effort]:
         """See :meth:`Structure.efforts`."""
-        fetch = 2
-        while fetch * k < 2 * len(self.vectors):
+        for fetch in FETCHES:
             yield Effort(1, fetch)
-            fetch *= 2
+            if fetch * k >= len(self.vectors):
+                return
 
     def candidates(self, queries: np.ndarray, n: int, breadth: int, mask: np.ndarray | None) -> np.ndarray:
         """See :meth:`Structure.candidates`."""
