@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -77,3 +78,17 @@ def adam_state(adam: Optimizer, tensors: Mapping[str, Tensor]) -> dict[str, Any]
             _, number, part = name.split(".")
             state["state"].setdefault(int(number), {})[part] = value
     return state
+
+
+def weight_tensors(weights: Mapping[str, Tensor], adam: Optimizer) -> dict[str, Tensor]:
+    """Weights by name, and the moments of their optimiser, as a checkpoint keeps them."""
+    named = {f"weights.{name}": weight.detach() for name, weight in weights.items()}
+    return {name: value.cpu().contiguous() for name, value in (adam_tensors(adam) | named).items()}
+
+
+@torch.no_grad()
+def put_weights(weights: Mapping[str, Tensor], adam: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Copy what :func:`weight_tensors` named back to where it was."""
+    for name, weight in weights.items():
+        weight.copy_(tensors[f"weights.{name}"])
+    adam.load_state_dict(adam_state(adam, tensors))

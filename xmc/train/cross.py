@@ -27,7 +27,7 @@ from xmc.errors import TrainingError
 from xmc.mix import ENOUGH, Mix, fit_logistic
 from xmc.rerank.cross import HEAD, TOWER, UNFITTED, CrossEncoder, TextPairs, logits, mix_features
 from xmc.train.batches import epoch_order
-from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
+from xmc.train.checkpoint import Checkpoints, put_weights, weight_tensors
 from xmc.train.embedder import Embedder
 from xmc.train.loop import SAVE_EVERY
 
@@ -252,17 +252,11 @@ class CrossTrainer:
         save_array(directory / HEAD, self.head.detach().cpu().numpy())
 
     def _save(self, checkpoints: Checkpoints) -> None:
-        weights = {f"weights.{name}": p.detach() for name, p in self.weights.items()}
-        tensors = {k: v.cpu().contiguous() for k, v in (adam_tensors(self.adam) | weights).items()}
-        checkpoints.save(self.step, {"step": self.step}, tensors)
+        checkpoints.save(self.step, {"step": self.step}, weight_tensors(self.weights, self.adam))
 
-    @torch.no_grad()
     def _resume(self, checkpoints: Checkpoints) -> None:
         found = checkpoints.load()
-        if found is None:
-            return
-        numbers, tensors = found
-        self.step = numbers["step"]
-        for name, weight in self.weights.items():
-            weight.copy_(tensors[f"weights.{name}"])
-        self.adam.load_state_dict(adam_state(self.adam, tensors))
+        if found is not None:
+            numbers, tensors = found
+            self.step = numbers["step"]
+            put_weights(self.weights, self.adam, tensors)

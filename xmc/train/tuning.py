@@ -29,7 +29,7 @@ from xmc.encoders.windows import Windows
 from xmc.errors import TrainingError
 from xmc.settings import TrainSettings
 from xmc.train.batches import epoch_order
-from xmc.train.checkpoint import Checkpoints, adam_state, adam_tensors
+from xmc.train.checkpoint import Checkpoints, put_weights, weight_tensors
 from xmc.train.data import namesakes
 from xmc.train.embedder import Embedder
 from xmc.train.loop import DIVERGED, SAVE_EVERY
@@ -209,20 +209,16 @@ class Tuner:
         return functional.normalize((1 - LEAD_SHARE) * bodies + LEAD_SHARE * heads, dim=1), of_labels
 
     def _save(self, checkpoints: Checkpoints) -> None:
-        weights = {f"weights.{name}": p.detach() for name, p in self.weights.items()}
-        tensors = {k: v.cpu().contiguous() for k, v in (adam_tensors(self.adam) | weights).items()}
-        checkpoints.save(self.step, {"step": self.step, "losses": self.losses}, tensors)
+        checkpoints.save(
+            self.step, {"step": self.step, "losses": self.losses}, weight_tensors(self.weights, self.adam)
+        )
 
-    @torch.no_grad()
     def _resume(self, checkpoints: Checkpoints) -> None:
         found = checkpoints.load()
-        if found is None:
-            return
-        numbers, tensors = found
-        self.step, self.losses = numbers["step"], numbers["losses"]
-        for name, weight in self.weights.items():
-            weight.copy_(tensors[f"weights.{name}"])
-        self.adam.load_state_dict(adam_state(self.adam, tensors))
+        if found is not None:
+            numbers, tensors = found
+            self.step, self.losses = numbers["step"], numbers["losses"]
+            put_weights(self.weights, self.adam, tensors)
 
 
 def _has_windows(windows: Windows) -> np.ndarray:
