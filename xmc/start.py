@@ -17,7 +17,7 @@ from xmc.encoders.given import GivenTower
 from xmc.encoders.grown import Words, grown, places
 from xmc.encoders.lexical import LexicalTower
 from xmc.encoders.trained import Draw, TrainedTower
-from xmc.errors import InputError, SettingError
+from xmc.errors import ArtifactError, InputError, SettingError
 from xmc.fit import HELD_OUT_SHARE
 from xmc.model import KIND, LABELS, RECORD
 from xmc.settings import RunSettings
@@ -55,7 +55,8 @@ class Start:
             )
         labels = LabelSet.load(artifact.file(LABELS))
         encoder = DualEncoder.load(artifact.directory("encoder"), run.device, run.dtype)
-        assert encoder.trained is not None
+        if encoder.trained is None:
+            raise ArtifactError(f"{path}: has a record of training but no trained tower; train again")
         record = TrainingRecord.load(artifact.directory(RECORD), len(labels), encoder.trained)
         return cls(path, artifact.id, labels, encoder, encoder.trained, record)
 

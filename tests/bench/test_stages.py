@@ -150,8 +150,10 @@ def test_a_stage_and_what_it_started_end_with_the_benchmark(tmp_path, number):
     sleep = f"import os, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}.pid', 'w'); time.sleep(100)"
     stage = python(f"import subprocess as s; s.Popen({python(sleep)!r}); {sleep}")
     code = f"""
+import signal
 from pathlib import Path
 from xmc.bench.stages import Conditions, Stage, run_stage
+signal.signal({int(number)}, signal.SIG_DFL)  # nohup would have it ignored
 folder = Path({str(tmp_path)!r})
 run_stage(Stage("slow", {stage!r}, folder), folder, Conditions({{}}, None, {{}}, {{}}))
 """

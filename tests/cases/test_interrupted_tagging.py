@@ -152,7 +152,7 @@ def test_killed_over_and_over(folder: Path, out: str) -> None:
     [
         (100, 1, 0, "run.json"),
         (1000, 70, 0, "00000000.part: File too large: needs ≈ 1.5 kB, "),
-        (600, 1, 3, "shards.jsonl"),
+        (700, 1, 3, "shards.jsonl"),
         (4000, 70, 5, "merged: File too large: needs ≈ 7.7 kB, "),
     ],
     ids=["at the manifest", "at a part", "at the journal", "while merging"],

@@ -104,7 +104,8 @@ def test_what_is_said_and_what_is_left(tmp_path, capsys):
     assert epochs[:3] == ["epoch 1", "epoch 2", "epoch 3"]
     assert epochs[3:]  # on all documents, to the best of these
     assert epochs[3:] == epochs[: len(epochs) - 3]
-    assert lines[-1] == "xmc: 25 labels, 25 of them scoreable, 25 with documents; 150 documents"
+    assert lines[-2] == "xmc: 25 labels, 25 of them scoreable, 25 with documents; 150 documents"
+    assert lines[-1].startswith("xmc: calibration error ")
     assert [p.name for p in tmp_path.glob(".*")] == [".model.xmc-lock"]
 
 
